@@ -1,0 +1,209 @@
+"""Input checks, all with one message template.
+
+    The 'k' parameter of Index.search must be an integer >= 1. Got 0 instead.
+
+Every check takes the value, the parameter's name and the callable it belongs to, and returns the
+value in the form the code works with.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, SupportsIndex, TypeVar, cast
+
+import numpy as np
+
+from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.types import Float32Array, FloatArray
+
+Choice = TypeVar("Choice", bound=str)
+
+# Rows are normalised block by block so that a float64 copy of a large array never exists whole.
+_NORMALISE_BLOCK_ROWS = 8192
+
+
+def message(name: str, where: str, expected: str, got: object) -> str:
+    """Return the one sentence that every rejected argument gets."""
+    return f"The '{name}' parameter of {where} must be {expected}. Got {got} instead."
+
+
+def integer(value: object, name: str, where: str, *, minimum: int = 1) -> int:
+    """Return `value` as an int, at least `minimum`."""
+    expected = f"an integer >= {minimum}"
+    if isinstance(value, bool | np.bool_):
+        raise InvalidTypeError(message(name, where, expected, repr(value)))
+    try:
+        number = operator.index(cast(SupportsIndex, value))
+    except TypeError:
+        raise InvalidTypeError(message(name, where, expected, repr(value))) from None
+    if number < minimum:
+        raise InvalidValueError(message(name, where, expected, number))
+    return number
+
+
+def real(
+    value: object,
+    name: str,
+    where: str,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+) -> float:
+    """Return `value` as a float inside the interval; NaN is always refused."""
+    expected = f"a number {_interval(low, high, low_open, high_open)}".rstrip()
+    if isinstance(value, bool | str | bytes | np.bool_):
+        raise InvalidTypeError(message(name, where, expected, repr(value)))
+    try:
+        number = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise InvalidTypeError(message(name, where, expected, repr(value))) from None
+    above = number > low if low_open else number >= low
+    below = number < high if high_open else number <= high
+    if not (above and below):
+        raise InvalidValueError(message(name, where, expected, number))
+    return number
+
+
+def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return ""
+    left = "(" if low_open or math.isinf(low) else "["
+    right = ")" if high_open or math.isinf(high) else "]"
+    return f"in {left}{low:g}, {high:g}{right}"
+
+
+def similarity(value: object, where: str, name: str = "similarity") -> float:
+    """Return a cosine to search above: in (0, 1]."""
+    return real(value, name, where, low=0.0, high=1.0, low_open=True)
+
+
+def miss_rate(value: object, where: str, name: str = "miss_rate") -> float:
+    """Return a share of matches that may be missed: in (0, 1)."""
+    return real(value, name, where, low=0.0, high=1.0, low_open=True, high_open=True)
+
+
+def choice(value: object, name: str, where: str, options: tuple[Choice, ...]) -> Choice:
+    """Return `value` if it is one of `options`."""
+    if value not in options:
+        expected = "one of " + ", ".join(repr(option) for option in options)
+        raise InvalidValueError(message(name, where, expected, repr(value)))
+    return cast(Choice, value)
+
+
+def generator(seed: object, where: str) -> np.random.Generator:
+    """Return a NumPy random generator from a seed (an integer >= 0) or from a generator."""
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(integer(seed, "seed", where, minimum=0))
+
+
+def matrix(value: object, name: str, where: str, *, dim: int | None = None) -> FloatArray:
+    """Return `value` as a 2-D float array, at least one row and one column, copying only to cast.
+
+    Accepted: NumPy arrays, anything with ``__array__`` or ``__dlpack__`` on the CPU, and nested
+    lists; float16, float32, float64 and integers.
+    """
+    array = _to_numpy(value, name, where)
+    if array.ndim != 2:
+        raise InvalidValueError(
+            message(name, where, "two-dimensional, one vector a row", f"shape {array.shape}")
+        )
+    if array.shape[0] == 0 or array.shape[1] == 0:
+        raise InvalidValueError(
+            message(name, where, "at least one row of one dimension", f"shape {array.shape}")
+        )
+    if dim is not None and array.shape[1] != dim:
+        raise InvalidValueError(
+            message(name, where, f"of dimension {dim}", f"dimension {array.shape[1]}")
+        )
+    return array
+
+
+def _to_numpy(value: object, name: str, where: str) -> FloatArray:
+    expected = "an array of real numbers"
+    try:
+        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
+            array = np.from_dlpack(cast(Any, value))
+        else:
+            array = np.asarray(value)
+    except (TypeError, ValueError, BufferError, RuntimeError) as error:
+        raise InvalidTypeError(
+            message(name, where, expected, f"{type(value).__name__} ({error})")
+        ) from None
+    if array.dtype.kind in "iu":
+        return array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
+    if array.dtype.kind != "f":
+        raise InvalidTypeError(message(name, where, expected, f"dtype {array.dtype}"))
+    return cast(FloatArray, array)
+
+
+def unit_rows(value: object, name: str, where: str, *, dim: int | None = None) -> Float32Array:
+    """Return the rows of `value` scaled to norm 1, as a new C-contiguous float32 array.
+
+    Zero, NaN and infinite rows have no direction and are refused with the number of the first.
+    """
+    array = matrix(value, name, where, dim=dim)
+    rows = np.empty(array.shape, dtype=np.float32)
+    for start in range(0, array.shape[0], _NORMALISE_BLOCK_ROWS):
+        stop = start + _NORMALISE_BLOCK_ROWS
+        _normalise_block(array[start:stop], rows[start:stop], start, name, where)
+    return rows
+
+
+def unit_queries(value: object, name: str, where: str, *, dim: int) -> tuple[Float32Array, bool]:
+    """Return queries as unit rows, and whether a single one-dimensional query was given.
+
+    An array of no queries, shape ``(0, dim)``, is accepted: it has no answers.
+    """
+    array = _to_numpy(value, name, where)
+    single = array.ndim == 1
+    if single:
+        array = array[np.newaxis, :]
+    if array.ndim == 2 and array.shape == (0, dim):
+        return np.empty((0, dim), dtype=np.float32), False
+    return unit_rows(array, name, where, dim=dim), single
+
+
+def _normalise_block(
+    block: FloatArray, out: Float32Array, first_row: int, name: str, where: str
+) -> None:
+    wide = block.astype(np.float64)
+    peak = np.abs(wide).max(axis=1)
+    usable = np.isfinite(peak) & (peak > 0)
+    if not usable.all():
+        row = int(np.argmin(usable))
+        raise InvalidValueError(
+            message(
+                name,
+                where,
+                "free of zero, NaN and infinite rows",
+                f"{_row_problem(float(peak[row]))} in row {first_row + row}",
+            )
+        )
+    # Dividing by the largest entry first keeps the squares away from overflow and underflow.
+    wide /= peak[:, np.newaxis]
+    wide /= np.sqrt(np.einsum("ij,ij->i", wide, wide))[:, np.newaxis]
+    out[:] = wide
+
+
+def _row_problem(peak: float) -> str:
+    if math.isnan(peak):
+        return "NaN"
+    return "only zeros" if peak == 0 else "an infinite value"
+
+
+__all__ = [
+    "choice",
+    "generator",
+    "integer",
+    "matrix",
+    "message",
+    "miss_rate",
+    "real",
+    "similarity",
+    "unit_queries",
+    "unit_rows",
+]

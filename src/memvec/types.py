@@ -1,0 +1,23 @@
+"""Array aliases used in signatures across the rooms."""
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Float32Array: TypeAlias = NDArray[np.float32]
+Float64Array: TypeAlias = NDArray[np.float64]
+FloatArray: TypeAlias = NDArray[np.floating[Any]]
+IntArray: TypeAlias = NDArray[np.int64]
+Int32Array: TypeAlias = NDArray[np.int32]
+BoolArray: TypeAlias = NDArray[np.bool_]
+
+__all__ = [
+    "ArrayLike",
+    "BoolArray",
+    "Float32Array",
+    "Float64Array",
+    "FloatArray",
+    "Int32Array",
+    "IntArray",
+]
