@@ -27,8 +27,13 @@ def progress_bar(description: str, total: int, show: bool | None = None) -> Iter
         return
     # rich costs 60 ms to import, so only those who watch pay for it.
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-    from rich.progress import TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
 
     columns = (
         TextColumn("{task.description}"),

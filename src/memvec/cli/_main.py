@@ -28,7 +28,7 @@ class _Group(click.Group):
 )
 @click.version_option(package_name="memvec")
 def main() -> None:
-    """Find everything above a similarity, miss at most a stated fraction.
+    r"""Find everything above a similarity, miss at most a stated fraction.
 
     \b
     Start here:

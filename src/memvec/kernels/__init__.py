@@ -1,5 +1,19 @@
 """Compiled loops. The only room that imports numba."""
 
+from memvec.kernels._nearest import keep_best
+from memvec.kernels._scores import canonical_score_pairs
+from memvec.kernels._solve import EIGENVALUE_CUT, solve_gram
 from memvec.kernels._threads import blocks, default_threads, run_blocks
+from memvec.kernels._units import CONSTRUCTION_CODES, build_units
 
-__all__ = ["blocks", "default_threads", "run_blocks"]
+__all__ = [
+    "CONSTRUCTION_CODES",
+    "EIGENVALUE_CUT",
+    "blocks",
+    "build_units",
+    "canonical_score_pairs",
+    "default_threads",
+    "keep_best",
+    "run_blocks",
+    "solve_gram",
+]

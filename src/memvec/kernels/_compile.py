@@ -20,7 +20,7 @@ fast_kernel = numba.njit(nogil=True, cache=True, fastmath=REORDER)
 inline_kernel = numba.njit(nogil=True, cache=True, fastmath=REORDER, inline="always")
 
 
-class _CompileNotice(event.Listener):  # type: ignore[misc]
+class _CompileNotice(event.Listener):
     """Says once per process that kernels are being compiled; a load from the cache is silent."""
 
     def __init__(self) -> None:

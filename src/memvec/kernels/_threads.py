@@ -10,6 +10,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 _LOCK = threading.Lock()
 _POOL: ThreadPoolExecutor | None = None
@@ -46,20 +47,37 @@ def run_blocks(
     """
     ranges = list(blocks(n_items, block))
     n_threads = default_threads() if threads is None else threads
+
+    def run(span: tuple[int, int]) -> int:
+        work(*span)
+        return span[1] - span[0]
+
     if n_threads == 1 or len(ranges) <= 1:
-        results: Iterator[None] = (work(start, stop) for start, stop in ranges)
-    else:
-        results = _pool().map(lambda span: work(*span), ranges)
-    for (start, stop), _ in zip(ranges, results, strict=True):
+        _report(map(run, ranges), done)
+        return
+    with _pool(n_threads) as pool:
+        _report(pool.map(run, ranges), done)
+
+
+def _report(finished: Iterator[int], done: Callable[[int], None] | None) -> None:
+    for n_done in finished:
         if done is not None:
-            done(stop - start)
+            done(n_done)
 
 
-def _pool() -> ThreadPoolExecutor:
-    """Return this process's pool; a forked child gets its own, as threads do not survive a fork."""
+@contextmanager
+def _pool(n_threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield this process's pool, or one of its own for an unusual number of threads.
+
+    A forked child makes its own pool, as threads do not survive a fork.
+    """
     global _POOL, _POOL_OWNER
+    if n_threads != default_threads():
+        with ThreadPoolExecutor(n_threads, thread_name_prefix="memvec") as own:
+            yield own
+        return
     with _LOCK:
         if _POOL is None or os.getpid() != _POOL_OWNER:
-            _POOL = ThreadPoolExecutor(default_threads(), thread_name_prefix="memvec")
+            _POOL = ThreadPoolExecutor(n_threads, thread_name_prefix="memvec")
             _POOL_OWNER = os.getpid()
-        return _POOL
+    yield _POOL

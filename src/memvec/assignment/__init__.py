@@ -1,0 +1,14 @@
+"""Which vectors share a unit: random, or spherical k-means at once, in batches, in two steps."""
+
+from memvec.assignment._kmeans import kmeans_assignment
+from memvec.assignment._random import random_assignment
+from memvec.assignment._result import Assignment
+from memvec.assignment._split import batch_assignment, two_step_assignment
+
+__all__ = [
+    "Assignment",
+    "batch_assignment",
+    "kmeans_assignment",
+    "random_assignment",
+    "two_step_assignment",
+]

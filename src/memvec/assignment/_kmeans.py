@@ -1,0 +1,142 @@
+"""Spherical k-means with the update rules of the paper's Table 1."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec import checks
+from memvec.assignment._nearest import NearestUnits
+from memvec.assignment._result import Assignment
+from memvec.assignment._seeding import SEEDING_ROUNDS, seed_units
+from memvec.assignment._sizes import number_of_units
+from memvec.constructions import Construction, memory_vectors
+from memvec.progress import Advance, progress_bar
+from memvec.types import ArrayLike, Float32Array, IntArray
+
+DEFAULT_ITERATIONS = 10
+
+
+def kmeans_assignment(
+    vectors: ArrayLike,
+    unit_size: int,
+    *,
+    construction: Construction = "pinv",
+    normalised: bool = False,
+    iterations: int = DEFAULT_ITERATIONS,
+    seed: int | np.random.Generator = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Assignment:
+    """Pack similar vectors into the same unit by spherical k-means (paper, Section 4.3).
+
+    Each round moves every vector to the unit on which it scores highest, then rebuilds the memory
+    vectors of the units that changed. The four rules of the paper's Table 1 are
+    ``construction="sum"`` or ``"pinv"``, ``normalised`` or not. A unit left empty takes the vector
+    that its own unit represents worst.
+
+    Parameters
+    ----------
+    vectors : array_like of shape (n_vectors, dim)
+        Rows are scaled to norm 1.
+    unit_size : int
+        Vectors a unit on average, n; the number of units is M = ⌈N/n⌉.
+    construction : {"pinv", "sum", "ridge"}
+        What represents a unit.
+    normalised : bool, default False
+        Scale representatives to norm 1 before vectors are compared with them.
+    iterations : int
+        Rounds at most; fewer when no vector moves any more.
+    seed : int or numpy.random.Generator
+        Fixes the result, whatever the number of threads.
+    threads : int, optional
+        Threads for the compiled loops; matrix products follow the settings of NumPy's BLAS.
+    progress : bool, optional
+        Show a bar; None shows it on a terminal.
+
+    Returns
+    -------
+    Assignment
+
+    Examples
+    --------
+    >>> vectors = [[1.0, 0.1], [0.1, 1.0], [1.0, 0.0], [0.0, 1.0]]
+    >>> kmeans_assignment(vectors, unit_size=2).sizes
+    array([2, 2])
+    """
+    where = "kmeans_assignment"
+    rows = checks.unit_rows(vectors, "vectors", where)
+    n_units = number_of_units(len(rows), unit_size, where)
+    rounds = checks.integer(iterations, "iterations", where)
+    rng = checks.generator(seed, where)
+    with progress_bar("k-means", len(rows) * (rounds - 1 + SEEDING_ROUNDS), progress) as advance:
+        return run_kmeans(rows, n_units, construction, normalised, rounds, rng, threads, advance)
+
+
+def run_kmeans(
+    rows: Float32Array,
+    n_units: int,
+    construction: Construction,
+    normalised: bool,
+    iterations: int,
+    rng: np.random.Generator,
+    threads: int | None,
+    advance: Advance,
+) -> Assignment:
+    """Run k-means on unit rows; the arguments are those of `kmeans_assignment`, checked."""
+    nearest = NearestUnits(rows, threads)
+    seed_units(rows, n_units, rng, nearest, advance)
+    _fill_empty_units(nearest, n_units)
+    unit_vectors = np.empty((n_units, rows.shape[1]), dtype=np.float32)
+    changed = np.arange(n_units)
+    for round_number in range(1, iterations):
+        before = nearest.labels.copy()
+        state = Assignment(before, n_units)
+        unit_vectors[changed] = _representatives(
+            rows, state, changed, construction, normalised, threads
+        )
+        nearest.update(unit_vectors, changed, advance)
+        _fill_empty_units(nearest, n_units)
+        moved = before != nearest.labels
+        if not moved.any():
+            return Assignment(nearest.labels, n_units, round_number + 1, converged=True)
+        changed = np.unique(np.concatenate([before[moved], nearest.labels[moved]]))
+    return Assignment(nearest.labels, n_units, iterations, converged=False)
+
+
+def _representatives(
+    rows: Float32Array,
+    assignment: Assignment,
+    units: IntArray,
+    construction: Construction,
+    normalised: bool,
+    threads: int | None,
+) -> Float32Array:
+    """Return the memory vectors of the given units."""
+    sizes = assignment.sizes[units]
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    starts = np.repeat(assignment.offsets[units] - offsets[:-1], sizes)
+    members = assignment.order[starts + np.arange(offsets[-1])]
+    return memory_vectors(
+        rows,
+        offsets,
+        order=members,
+        construction=construction,
+        normalised=normalised,
+        threads=threads,
+    )
+
+
+def _fill_empty_units(nearest: NearestUnits, n_units: int) -> None:
+    """Give every empty unit the vector that scores lowest in a unit which can spare it."""
+    sizes = np.bincount(nearest.labels, minlength=n_units)
+    empty = np.flatnonzero(sizes == 0)
+    if not len(empty):
+        return
+    worst_first = iter(np.argsort(nearest.best, kind="stable"))
+    for unit in empty:
+        row = next(row for row in worst_first if sizes[nearest.labels[row]] > 1)
+        sizes[nearest.labels[row]] -= 1
+        nearest.labels[row] = unit
+
+
+__all__ = ["DEFAULT_ITERATIONS", "kmeans_assignment", "run_kmeans"]

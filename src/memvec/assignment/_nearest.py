@@ -1,0 +1,86 @@
+"""The assignment step: every vector finds the unit on which it scores highest."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec.kernels import blocks, keep_best, run_blocks
+from memvec.progress import Advance
+from memvec.types import Float32Array, IntArray
+
+# One block of the product, 4096 × 1024 float32, is 16 MB: it stays in a last-level cache, and
+# memory is bounded whatever the number of vectors and units.
+_BLOCK_VECTORS = 4096
+_BLOCK_UNITS = 1024
+# Rows that one thread scans for their best at a time.
+_BLOCK_ROWS = 512
+# Where more units than this share changed, trying them first saves nothing.
+_WORTH_PRUNING = 0.8
+
+
+class NearestUnits:
+    """The best unit of each vector, kept up to date as units change.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_vectors,)
+        The best unit so far; -1 before any was seen.
+    best : ndarray of shape (n_vectors,)
+        The score with it, float32.
+    """
+
+    def __init__(self, vectors: Float32Array, threads: int | None = None) -> None:
+        self._vectors = vectors
+        self._threads = threads
+        self._product = np.empty(_BLOCK_VECTORS * _BLOCK_UNITS, dtype=np.float32)
+        self.labels = np.full(len(vectors), -1, dtype=np.int64)
+        self.best = np.full(len(vectors), -np.inf, dtype=np.float32)
+        # No unit but the best scored higher when it was last tried.
+        self._second = np.full(len(vectors), -np.inf, dtype=np.float32)
+
+    def see(self, unit_vectors: Float32Array, units: IntArray, advance: Advance) -> None:
+        """Let every vector try some more units, and keep the best."""
+        self._try(np.arange(len(self._vectors)), unit_vectors, units)
+        advance(len(self._vectors))
+
+    def update(self, unit_vectors: Float32Array, changed: IntArray, advance: Advance) -> None:
+        """Find the best of all units again, after some of them changed.
+
+        All vectors try the units that changed. Those that did not change score as before, at most
+        the second-best score: only a vector that now falls below it tries everything. In late
+        rounds of k-means few units change and fewer vectors are in doubt, so that the round costs
+        little; the result is that of trying everything.
+        """
+        everyone = np.arange(len(self._vectors))
+        doubtful = everyone
+        if len(changed) < _WORTH_PRUNING * len(unit_vectors):
+            is_changed = np.zeros(len(unit_vectors), dtype=bool)
+            is_changed[changed] = True
+            self.best[is_changed[self.labels]] = -np.inf
+            self._try(everyone, unit_vectors[changed], changed)
+            doubtful = np.flatnonzero(self.best < self._second)
+        self.best[doubtful] = self._second[doubtful] = -np.inf
+        self._try(doubtful, unit_vectors, np.arange(len(unit_vectors)))
+        advance(len(everyone))
+
+    def _try(self, rows: IntArray, candidates: Float32Array, units: IntArray) -> None:
+        for start, stop in blocks(len(rows), _BLOCK_VECTORS):
+            some = rows[start:stop]
+            block = self._vectors[some]
+            for first, last in blocks(len(units), _BLOCK_UNITS):
+                self._try_block(block, some, candidates[first:last], units[first:last])
+
+    def _try_block(
+        self, block: Float32Array, rows: IntArray, candidates: Float32Array, units: IntArray
+    ) -> None:
+        product = self._product[: len(block) * len(units)].reshape(len(block), len(units))
+        np.matmul(block, candidates.T, out=product)
+        bits, best, second = (a.view(np.int32) for a in (product, self.best, self._second))
+
+        def keep(start: int, stop: int) -> None:
+            keep_best(bits[start:stop], units, rows[start:stop], best, second, self.labels)
+
+        run_blocks(keep, len(block), _BLOCK_ROWS, threads=self._threads)
+
+
+__all__ = ["NearestUnits"]

@@ -1,0 +1,64 @@
+"""What every way of assigning returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from memvec.types import IntArray
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Vectors shared out over units.
+
+    Attributes
+    ----------
+    labels : ndarray of shape (n_vectors,)
+        The unit of each vector, int64.
+    n_units : int
+        Number of units M.
+    iterations : int
+        Rounds of k-means that were run; 0 for a random assignment.
+    converged : bool
+        Whether the last round moved no vector.
+    """
+
+    labels: IntArray
+    n_units: int
+    iterations: int = 0
+    converged: bool = True
+
+    @cached_property
+    def sizes(self) -> IntArray:
+        """The number of vectors in each unit, shape (n_units,)."""
+        return np.bincount(self.labels, minlength=self.n_units)
+
+    @cached_property
+    def offsets(self) -> IntArray:
+        """Where each unit begins in `order`, shape (n_units + 1,)."""
+        return np.concatenate([[0], np.cumsum(self.sizes)])
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The vectors, unit after unit and in their own order inside each."""
+        return np.argsort(self.labels, kind="stable")
+
+    @property
+    def imbalance(self) -> float:
+        """The imbalance factor δ = M Σ (nᵢ/N)², 1 for equal units (paper, Section 4.3)."""
+        shares = self.sizes / len(self.labels)
+        return float(self.n_units * (shares @ shares))
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "not converged"
+        rounds = f", {self.iterations} rounds, {state}" if self.iterations else ""
+        return (
+            f"Assignment({len(self.labels)} vectors in {self.n_units} units, "
+            f"imbalance {self.imbalance:.2f}{rounds})"
+        )
+
+
+__all__ = ["Assignment"]

@@ -1,0 +1,170 @@
+"""k-means made affordable: in batches, or in two steps."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from memvec import checks
+from memvec.assignment._kmeans import DEFAULT_ITERATIONS, run_kmeans
+from memvec.assignment._result import Assignment
+from memvec.assignment._seeding import SEEDING_ROUNDS
+from memvec.assignment._sizes import number_of_units
+from memvec.constructions import Construction
+from memvec.progress import progress_bar
+from memvec.types import ArrayLike, Float32Array, IntArray
+
+
+def batch_assignment(
+    vectors: ArrayLike,
+    unit_size: int,
+    batch_size: int,
+    *,
+    construction: Construction = "pinv",
+    normalised: bool = False,
+    iterations: int = DEFAULT_ITERATIONS,
+    seed: int | np.random.Generator = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Assignment:
+    """Split the vectors at random into batches and run k-means in each (paper, Section 5.2).
+
+    The time grows with `batch_size` times the number of vectors, instead of with its square.
+
+    Parameters
+    ----------
+    vectors : array_like of shape (n_vectors, dim)
+        Rows are scaled to norm 1.
+    unit_size : int
+        Vectors a unit on average.
+    batch_size : int
+        Vectors a batch at most; batches are of equal size, give or take one vector.
+    construction, normalised, iterations, seed, threads, progress
+        As in :func:`kmeans_assignment`.
+
+    Returns
+    -------
+    Assignment
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vectors = np.random.default_rng(1).standard_normal((100, 8))
+    >>> batch_assignment(vectors, unit_size=5, batch_size=25).n_units
+    20
+    """
+    where = "batch_assignment"
+    rows = checks.unit_rows(vectors, "vectors", where)
+    checks.integer(unit_size, "unit_size", where)
+    batch_size = checks.integer(batch_size, "batch_size", where)
+    checks.integer(iterations, "iterations", where)
+    rng = checks.generator(seed, where)
+    n_batches = -(-len(rows) // batch_size)
+    batches = np.array_split(rng.permutation(len(rows)), n_batches)
+    n_units = [number_of_units(len(batch), unit_size, where) for batch in batches]
+    return _kmeans_in_parts(
+        rows, batches, n_units, construction, normalised, iterations, rng, threads, progress
+    )
+
+
+def two_step_assignment(
+    vectors: ArrayLike,
+    unit_size: int,
+    *,
+    n_clusters: int | None = None,
+    construction: Construction = "pinv",
+    normalised: bool = False,
+    iterations: int = DEFAULT_ITERATIONS,
+    seed: int | np.random.Generator = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Assignment:
+    """Cluster coarsely first, then make the units inside each cluster.
+
+    With √M clusters, a vector is compared with about 2√M representatives a round instead of M.
+    What it loses: a vector near the border of its cluster cannot join a unit beyond it.
+
+    Parameters
+    ----------
+    vectors : array_like of shape (n_vectors, dim)
+        Rows are scaled to norm 1.
+    unit_size : int
+        Vectors a unit on average.
+    n_clusters : int, optional
+        Coarse clusters; √M by default.
+    construction, normalised, iterations, seed, threads, progress
+        As in :func:`kmeans_assignment`. The coarse clusters are represented by their centroids.
+
+    Returns
+    -------
+    Assignment
+        Units of one cluster have consecutive numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vectors = np.random.default_rng(1).standard_normal((100, 8))
+    >>> two_step_assignment(vectors, unit_size=5)
+    Assignment(100 vectors in 20 units, imbalance ...)
+    """
+    where = "two_step_assignment"
+    rows = checks.unit_rows(vectors, "vectors", where)
+    n_units = number_of_units(len(rows), unit_size, where)
+    if n_clusters is None:
+        n_clusters = round(math.sqrt(n_units))
+    n_clusters = min(checks.integer(n_clusters, "n_clusters", where), n_units)
+    checks.integer(iterations, "iterations", where)
+    rng = checks.generator(seed, where)
+    with progress_bar("clusters", len(rows) * (iterations - 1 + SEEDING_ROUNDS), progress) as bar:
+        coarse = run_kmeans(rows, n_clusters, "sum", True, iterations, rng, threads, bar)
+    clusters = np.split(coarse.order, coarse.offsets[1:-1])
+    shares = _share_out(n_units, coarse.sizes)
+    return _kmeans_in_parts(
+        rows, clusters, shares, construction, normalised, iterations, rng, threads, progress
+    )
+
+
+def _share_out(total: int, sizes: IntArray) -> list[int]:
+    """Share `total` units out in proportion to cluster sizes, at least one each, none too many."""
+    exact = total * sizes / sizes.sum()
+    shares = np.maximum(1, np.floor(exact).astype(np.int64))
+    # What rounding left over goes to the clusters that lost most by it.
+    for step in np.argsort(shares - exact, kind="stable")[: max(0, total - shares.sum())]:
+        shares[step] += 1
+    return [int(share) for share in np.minimum(shares, sizes)]
+
+
+def _kmeans_in_parts(
+    rows: Float32Array,
+    parts: list[IntArray],
+    n_units: list[int],
+    construction: Construction,
+    normalised: bool,
+    iterations: int,
+    rng: np.random.Generator,
+    threads: int | None,
+    progress: bool | None,
+) -> Assignment:
+    """Run k-means in each part by itself and number the units through."""
+    labels = np.empty(len(rows), dtype=np.int64)
+    first_unit, longest, converged = 0, 0, True
+    streams = rng.spawn(len(parts))
+    with progress_bar("k-means", len(rows), progress) as advance:
+        for part, units, stream in zip(parts, n_units, streams, strict=True):
+            found = run_kmeans(
+                rows[part], units, construction, normalised, iterations, stream, threads, _silent
+            )
+            labels[part] = first_unit + found.labels
+            first_unit += units
+            longest = max(longest, found.iterations)
+            converged = converged and found.converged
+            advance(len(part))
+    return Assignment(labels, first_unit, longest, converged)
+
+
+def _silent(steps: int) -> None:
+    """Report nothing: the bar counts parts, not the rounds inside them."""
+
+
+__all__ = ["batch_assignment", "two_step_assignment"]

@@ -1,0 +1,147 @@
+"""The memory vectors of all units of a batch, in one call."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import InvalidValueError
+from memvec.kernels import CONSTRUCTION_CODES, build_units, run_blocks
+from memvec.progress import progress_bar
+from memvec.types import ArrayLike, Float32Array, IntArray
+
+Construction = Literal["sum", "pinv", "ridge"]
+CONSTRUCTIONS: tuple[Construction, ...] = ("sum", "pinv", "ridge")
+
+# Units per task: enough to hide the cost of a task, few enough to share out evenly.
+_UNITS_PER_BLOCK = 256
+
+
+def memory_vector(
+    vectors: ArrayLike,
+    construction: Construction = "pinv",
+    *,
+    ridge: float = 0.0,
+    normalised: bool = False,
+) -> Float32Array:
+    """Return the memory vector of one unit.
+
+    Parameters
+    ----------
+    vectors : array_like of shape (unit_size, dim)
+        The members x₁ … xₙ; each row is scaled to norm 1 first.
+    construction : {"pinv", "sum", "ridge"}
+        How the members are combined; see :func:`memory_vectors`.
+    ridge : float, default 0
+        λ ≥ 0 of the ridge construction, infinity included.
+    normalised : bool, default False
+        Scale the result to norm 1.
+
+    Returns
+    -------
+    ndarray of shape (dim,)
+        The memory vector m, float32.
+
+    Examples
+    --------
+    >>> memory_vector([[1.0, 0.0, 0.0], [0.0, 2.0, 0.0]], "pinv")
+    array([1., 1., 0.], dtype=float32)
+    """
+    rows = checks.unit_rows(vectors, "vectors", "memory_vector")
+    whole = np.array([0, len(rows)])
+    [vector] = memory_vectors(
+        rows, whole, construction=construction, ridge=ridge, normalised=normalised
+    )
+    return np.asarray(vector)
+
+
+def memory_vectors(
+    vectors: Float32Array,
+    offsets: IntArray,
+    *,
+    order: IntArray | None = None,
+    construction: Construction = "pinv",
+    ridge: float = 0.0,
+    normalised: bool = False,
+    threads: int | None = None,
+    progress: bool | None = False,
+) -> Float32Array:
+    """Return the memory vectors of many units.
+
+    With X the matrix whose columns are the members of a unit:
+
+    - ``"sum"``: m = X1, the sum of the members (paper, Section 3.1);
+    - ``"pinv"``: m = (X⁺)ᵀ1, the smallest m on which every member scores 1 (Section 3.2), and the
+      least-squares solution where members are dependent, repeated or more than the dimension;
+      eigenvalues of XᵀX below 1e-6 of the largest are dropped;
+    - ``"ridge"``: m ∝ X(XᵀX + λI)⁻¹1, scaled so that members score 1 on average: λ = 0 is pinv,
+      λ = ∞ is the centroid's direction.
+
+    Members that cancel exactly (x and −x) leave a zero vector. An empty unit has one, too.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_vectors, dim)
+        Unit rows, float32.
+    offsets : ndarray of shape (n_units + 1,)
+        Unit u holds the rows ``order[offsets[u]:offsets[u + 1]]``.
+    order : ndarray of shape (n_vectors,), optional
+        The rows, unit after unit; by default they lie in unit order already.
+    construction : {"pinv", "sum", "ridge"}
+        How the members are combined.
+    ridge : float, default 0
+        λ ≥ 0, for ``construction="ridge"`` only.
+    normalised : bool, default False
+        Scale each memory vector to norm 1.
+    threads : int, optional
+        How many threads work; the result does not depend on it.
+    progress : bool, optional
+        Show a bar; None shows it on a terminal.
+
+    Returns
+    -------
+    ndarray of shape (n_units, dim)
+        One memory vector a row, float32.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = np.eye(4, dtype=np.float32)
+    >>> memory_vectors(rows, np.array([0, 1, 4]), construction="sum")
+    array([[1., 0., 0., 0.],
+           [0., 1., 1., 1.]], dtype=float32)
+    """
+    where = "memory_vectors"
+    checks.choice(construction, "construction", where, CONSTRUCTIONS)
+    ridge = checks.real(ridge, "ridge", where, low=0.0)
+    if ridge > 0 and construction != "ridge":
+        raise InvalidValueError(
+            checks.message("ridge", where, f"0 for construction={construction!r}", ridge)
+        )
+    order = np.arange(len(vectors)) if order is None else order
+    _check_offsets(offsets, len(order), where)
+    n_units = len(offsets) - 1
+    unit_vectors = np.empty((n_units, vectors.shape[1]), dtype=np.float32)
+    code = CONSTRUCTION_CODES[construction]
+
+    def build(first: int, last: int) -> None:
+        build_units(vectors, order, offsets, first, last, code, ridge, normalised, unit_vectors)
+
+    with progress_bar("memory vectors", n_units, progress) as advance:
+        run_blocks(build, n_units, _UNITS_PER_BLOCK, threads=threads, done=advance)
+    return unit_vectors
+
+
+def _check_offsets(offsets: IntArray, n_members: int, where: str) -> None:
+    expected = f"non-decreasing integers from 0 to {n_members}"
+    if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind not in "iu":
+        got = f"dtype {offsets.dtype}, shape {offsets.shape}"
+        raise InvalidValueError(checks.message("offsets", where, expected, got))
+    if offsets[0] != 0 or offsets[-1] != n_members or (np.diff(offsets) < 0).any():
+        got = f"{offsets[0]} to {offsets[-1]}, smallest step {np.diff(offsets).min()}"
+        raise InvalidValueError(checks.message("offsets", where, expected, got))
+
+
+__all__ = ["CONSTRUCTIONS", "Construction", "memory_vector", "memory_vectors"]

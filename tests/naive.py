@@ -1,0 +1,67 @@
+"""Slow, obvious twins of everything fast. Imports nothing from the package."""
+
+import numpy as np
+
+
+def unit_rows(vectors):
+    wide = np.asarray(vectors, dtype=np.float64)
+    return (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
+
+
+# --- kernels ---------------------------------------------------------------------------------
+
+
+def canonical_score(left, right):
+    """Entry j is added to partial sum j % 8; then the partial sums, from first to last."""
+    partial = [0.0] * 8
+    for j, (a, b) in enumerate(zip(left, right, strict=True)):
+        partial[j % 8] += float(a) * float(b)
+    total = 0.0
+    for value in partial:
+        total += value
+    return total
+
+
+# --- constructions ---------------------------------------------------------------------------
+
+
+def pinv_memory_vector(members, ridge=0.0, cut=1e-6):
+    """X(XᵀX + ridge I)⁻¹1 on the eigenvectors of XᵀX whose eigenvalue is above the cut."""
+    rows = np.asarray(members, dtype=np.float64)
+    values, basis = np.linalg.eigh(rows @ rows.T)
+    kept = values > cut * values.max()
+    weights = basis[:, kept] @ ((basis[:, kept].T @ np.ones(len(rows))) / (values[kept] + ridge))
+    return rows.T @ weights
+
+
+def ridge_memory_vector(members, ridge):
+    rows = np.asarray(members, dtype=np.float64)
+    vector = rows.sum(axis=0) if np.isinf(ridge) else pinv_memory_vector(members, ridge)
+    mean_score = (rows @ vector).mean()
+    return vector / mean_score if mean_score > 1e-12 else vector
+
+
+def memory_vector(members, construction, ridge=0.0, normalised=False):
+    rows = np.asarray(members, dtype=np.float64)
+    if construction == "sum":
+        vector = rows.sum(axis=0)
+    elif construction == "pinv":
+        vector = pinv_memory_vector(members)
+    else:
+        vector = ridge_memory_vector(members, ridge)
+    norm = np.linalg.norm(vector)
+    return vector / norm if normalised and norm > 1e-12 else vector
+
+
+# --- assignment ------------------------------------------------------------------------------
+
+
+def best_units(vectors, unit_vectors):
+    """The highest score of each vector and all the units that reach it, up to rounding."""
+    scores = vectors.astype(np.float64) @ unit_vectors.astype(np.float64).T
+    best = scores.max(axis=1)
+    return best, scores >= best[:, np.newaxis] - 1e-5 * np.abs(unit_vectors).sum(axis=1).max()
+
+
+def imbalance(labels, n_units):
+    return n_units * sum((np.sum(labels == unit) / len(labels)) ** 2 for unit in range(n_units))
