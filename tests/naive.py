@@ -65,3 +65,28 @@ def best_units(vectors, unit_vectors):
 
 def imbalance(labels, n_units):
     return n_units * sum((np.sum(labels == unit) / len(labels)) ** 2 for unit in range(n_units))
+
+
+# --- index -----------------------------------------------------------------------------------
+
+
+def matches(vectors, query, similarity):
+    """All rows with canonical score >= similarity - 1e-6, by falling score and then by row."""
+    scored = [(-canonical_score(query, row), number) for number, row in enumerate(vectors)]
+    return [(number, -score) for score, number in sorted(scored) if -score >= similarity - 1e-6]
+
+
+def unit_test(unit_vectors, query, thresholds):
+    """The units whose memory vector scores at least the threshold."""
+    scores = unit_vectors.astype(np.float64) @ query.astype(np.float64)
+    return [
+        u for u, (score, limit) in enumerate(zip(scores, thresholds, strict=True)) if score >= limit
+    ]
+
+
+def range_in_units(vectors, labels, unit_vectors, query, thresholds, similarity):
+    """The paper's search: matches among the members of the units that pass."""
+    passed = set(unit_test(unit_vectors, query, thresholds))
+    return [
+        (row, score) for row, score in matches(vectors, query, similarity) if labels[row] in passed
+    ]

@@ -8,7 +8,7 @@ seeds = st.integers(min_value=0, max_value=2**32 - 1)
 
 @st.composite
 def unit_matrices(draw, max_rows=12, max_dim=20):
-    """Random unit rows, some repeated or combined from others: float32, any shape, 1 × 1 included."""
+    """Random float32 unit rows of any shape, some repeated or combined from others."""
     rng = np.random.default_rng(draw(seeds))
     n, dim = draw(st.integers(1, max_rows)), draw(st.integers(1, max_dim))
     rows = rng.standard_normal((n, dim))

@@ -143,37 +143,39 @@ def _to_numpy(value: object, name: str, where: str) -> FloatArray:
     return cast(FloatArray, array)
 
 
-def unit_rows(value: object, name: str, where: str, *, dim: int | None = None) -> Float32Array:
+def unit_rows(
+    value: object, name: str, where: str, *, dim: int | None = None, first_row: int = 0
+) -> Float32Array:
     """Return the rows of `value` scaled to norm 1, as a new C-contiguous float32 array.
 
-    Zero, NaN and infinite rows have no direction and are refused with the number of the first.
+    Zero, NaN and infinite rows have no direction and are refused with the number of the first,
+    counted from `first_row` where `value` is a block of something larger.
     """
     array = matrix(value, name, where, dim=dim)
     rows = np.empty(array.shape, dtype=np.float32)
     for start in range(0, array.shape[0], _NORMALISE_BLOCK_ROWS):
         stop = start + _NORMALISE_BLOCK_ROWS
-        _normalise_block(array[start:stop], rows[start:stop], start, name, where)
+        _normalise_block(array[start:stop], rows[start:stop], first_row + start, name, where)
     return rows
 
 
-def unit_queries(value: object, name: str, where: str, *, dim: int) -> tuple[Float32Array, bool]:
-    """Return queries as unit rows, and whether a single one-dimensional query was given.
+def unit_queries(value: object, name: str, where: str, *, dim: int) -> Float32Array:
+    """Return one query, shape (dim,), or several, shape (n_queries, dim), as unit rows.
 
     An array of no queries, shape ``(0, dim)``, is accepted: it has no answers.
     """
     array = _to_numpy(value, name, where)
-    single = array.ndim == 1
-    if single:
+    if array.ndim == 1:
         array = array[np.newaxis, :]
-    if array.ndim == 2 and array.shape == (0, dim):
-        return np.empty((0, dim), dtype=np.float32), False
-    return unit_rows(array, name, where, dim=dim), single
+    if array.shape == (0, dim):
+        return np.empty((0, dim), dtype=np.float32)
+    return unit_rows(array, name, where, dim=dim)
 
 
 def _normalise_block(
     block: FloatArray, out: Float32Array, first_row: int, name: str, where: str
 ) -> None:
-    wide = block.astype(np.float64)
+    wide = block.astype(np.float64, order="C")
     peak = np.abs(wide).max(axis=1)
     usable = np.isfinite(peak) & (peak > 0)
     if not usable.all():

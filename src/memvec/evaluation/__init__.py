@@ -1,0 +1,49 @@
+"""Judging answers: exact ground truth, misses, retrieval measures, curves, and data to judge on.
+
+`exact_range` and `exact_top_k` give the truth; `count_misses` compares an answer with it.
+`read_vectors` reads the usual vector files and `load_sample` the data that ships with the package.
+"""
+
+from memvec.evaluation._curves import RocCurve, auc, complexity_ratio, roc_curve
+from memvec.evaluation._ground_truth import TopK, exact_range, exact_self_range, exact_top_k
+from memvec.evaluation._hdf5_files import AnnBenchmark, read_ann_benchmark
+from memvec.evaluation._misses import Misses, count_misses, miss_rate, pair_miss
+from memvec.evaluation._ranges import FlatRows, RangeRow, Ranges
+from memvec.evaluation._rankings import disagreeing_rankings, rankings_agree
+from memvec.evaluation._readers import read_vectors
+from memvec.evaluation._retrieval import (
+    average_precisions,
+    four_recall_at_4,
+    mean_average_precision,
+    recall_at_k,
+)
+from memvec.evaluation._sample import Sample, load_sample
+
+__all__ = [
+    "AnnBenchmark",
+    "FlatRows",
+    "Misses",
+    "RangeRow",
+    "Ranges",
+    "RocCurve",
+    "Sample",
+    "TopK",
+    "auc",
+    "average_precisions",
+    "complexity_ratio",
+    "count_misses",
+    "disagreeing_rankings",
+    "exact_range",
+    "exact_self_range",
+    "exact_top_k",
+    "four_recall_at_4",
+    "load_sample",
+    "mean_average_precision",
+    "miss_rate",
+    "pair_miss",
+    "rankings_agree",
+    "read_ann_benchmark",
+    "read_vectors",
+    "recall_at_k",
+    "roc_curve",
+]

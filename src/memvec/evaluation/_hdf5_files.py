@@ -1,0 +1,156 @@
+"""HDF5 files in the layout of ann-benchmarks (https://github.com/erikbern/ann-benchmarks)."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import FileFormatError, InvalidTypeError, MissingExtraError
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AnnBenchmark:
+    """A data set of ann-benchmarks.
+
+    Attributes
+    ----------
+    train : ndarray of shape (n_vectors, dim)
+        The vectors to search.
+    test : ndarray of shape (n_queries, dim)
+        The queries.
+    neighbors : ndarray of shape (n_queries, k)
+        The rows of `train` nearest to each query, nearest first.
+    distances : ndarray of shape (n_queries, k)
+        Their distances.
+    metric : str
+        What the file says its distance is, such as "angular"; empty if it says nothing.
+    """
+
+    train: np.ndarray[Any, np.dtype[Any]]
+    test: np.ndarray[Any, np.dtype[Any]]
+    neighbors: np.ndarray[Any, np.dtype[Any]]
+    distances: np.ndarray[Any, np.dtype[Any]]
+    metric: str
+
+    def __repr__(self) -> str:
+        return (
+            f"AnnBenchmark(train={self.train.shape}, test={self.test.shape}, "
+            f"k={self.neighbors.shape[1]}, metric={self.metric!r})"
+        )
+
+
+def read_ann_benchmark(path: str | os.PathLike[str]) -> AnnBenchmark:
+    """Return all four arrays of an HDF5 file in the layout of ann-benchmarks.
+
+    Parameters
+    ----------
+    path : str or path
+        The file.
+
+    Raises
+    ------
+    FileFormatError
+        If the file is truncated or malformed, lacks an array, or the arrays do not fit together.
+    MissingExtraError
+        If h5py is not installed.
+    """
+    file = checked_path(path, "a path to an HDF5 file", "read_ann_benchmark")
+    train, test = read_hdf5(file, "train", None), read_hdf5(file, "test", None)
+    neighbors, distances = read_hdf5(file, "neighbors", None), read_hdf5(file, "distances", None)
+    _check_fit(file, train, test, neighbors, distances)
+    return AnnBenchmark(train, test, neighbors, distances, _metric(file))
+
+
+def checked_path(path: object, expected: str, where: str) -> Path:
+    """Return `path` as a Path, refusing what is not one."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidTypeError(checks.message("path", where, expected, repr(path)))
+    return Path(path)
+
+
+def read_hdf5(path: Path, name: str, rows: int | None) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the first rows of one dataset, memory-mapped where it is stored in one piece."""
+    with _opened(path) as file:
+        dataset = _dataset(file, path, name)
+        n_rows = len(dataset) if rows is None else min(rows, len(dataset))
+        offset = _offset(dataset)
+        if offset is None:
+            return _read(dataset, path, n_rows)
+        shape, dtype = (n_rows, dataset.shape[1]), dataset.dtype
+    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
+
+
+def _opened(path: Path) -> Any:
+    try:
+        import h5py
+    except ImportError:
+        raise MissingExtraError("Reading HDF5 files", "h5py", "files") from None
+    try:
+        return h5py.File(path, "r")
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if path.is_dir():
+            raise
+        raise FileFormatError(f"{path} is not a readable HDF5 file: {error}.") from None
+
+
+def _dataset(file: Any, path: Path, name: str) -> Any:
+    import h5py
+
+    found = file.get(name)
+    if not isinstance(found, h5py.Dataset):
+        held = ", ".join(sorted(file)) or "nothing"
+        raise FileFormatError(f"{path} has no dataset '{name}'; it holds {held}.")
+    if len(found.shape or ()) != 2 or found.dtype.kind not in "fiu":
+        raise FileFormatError(
+            f"{path} holds a dataset '{name}' of shape {found.shape} and dtype {found.dtype}; "
+            "it should be two-dimensional and of real numbers."
+        )
+    if found.size == 0:
+        raise FileFormatError(f"{path} holds an empty dataset '{name}' of shape {found.shape}.")
+    return found
+
+
+def _offset(dataset: Any) -> int | None:
+    """Return where the dataset's bytes begin in its file, or None if they are not in one piece."""
+    if dataset.chunks is not None or dataset.external is not None or dataset.is_virtual:
+        return None
+    return dataset.id.get_offset()  # type: ignore[no-any-return]
+
+
+def _read(dataset: Any, path: Path, n_rows: int) -> np.ndarray[Any, np.dtype[Any]]:
+    try:
+        return dataset[:n_rows]  # type: ignore[no-any-return]
+    except OSError as error:
+        raise FileFormatError(f"{path} is not a readable HDF5 file: {error}.") from None
+
+
+def _check_fit(
+    path: Path,
+    train: np.ndarray[Any, Any],
+    test: np.ndarray[Any, Any],
+    neighbors: np.ndarray[Any, Any],
+    distances: np.ndarray[Any, Any],
+) -> None:
+    fits = (
+        train.shape[1] == test.shape[1]
+        and len(neighbors) == len(test)
+        and neighbors.shape == distances.shape
+    )
+    if not fits:
+        raise FileFormatError(
+            f"{path} holds arrays that do not fit together: train {train.shape}, "
+            f"test {test.shape}, neighbors {neighbors.shape}, distances {distances.shape}."
+        )
+
+
+def _metric(path: Path) -> str:
+    with _opened(path) as file:
+        value = file.attrs.get("distance", "")
+    return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,0 +1,112 @@
+"""Vectors in a column of lists of a Parquet file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import FileFormatError, InvalidValueError, MissingExtraError
+
+# Decoded at a time; the vectors themselves end in one array.
+_BATCH_ROWS = 8192
+
+
+def read_parquet(
+    path: Path, column: str | None, rows: int | None
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return the first rows of a column whose lists all have the same length."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError("Reading Parquet files", "pyarrow", "files") from None
+    # Opened here, so that a missing file or a folder gets the builtin error and not pyarrow's.
+    with path.open("rb") as raw:
+        try:
+            with pyarrow.parquet.ParquetFile(raw) as file:
+                return _read_column(file, path, column, rows)
+        except (pyarrow.ArrowException, OSError) as error:
+            reason = str(error).strip().split("\n")[0].rstrip(".")
+            raise FileFormatError(f"{path} is not a readable Parquet file: {reason}.") from None
+
+
+def _read_column(
+    file: Any, path: Path, column: str | None, rows: int | None
+) -> np.ndarray[Any, np.dtype[Any]]:
+    name = _column_name(file.schema_arrow, path, column)
+    n_rows = file.metadata.num_rows if rows is None else min(rows, file.metadata.num_rows)
+    if n_rows == 0:
+        raise FileFormatError(f"{path} holds no vectors: column '{name}' has no rows.")
+    vectors: np.ndarray[Any, np.dtype[Any]] | None = None
+    start = 0
+    for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=[name]):
+        lists = batch.column(0)[: n_rows - start]
+        block = _block(lists, path, name, start, None if vectors is None else vectors.shape[1])
+        if vectors is None:
+            vectors = np.empty((n_rows, block.shape[1]), dtype=block.dtype)
+        vectors[start : start + len(block)] = block
+        start += len(block)
+        if start == n_rows:
+            break
+    if vectors is None or start < n_rows:
+        raise FileFormatError(f"{path} says {n_rows} rows and holds {start}.")
+    return vectors
+
+
+def _column_name(schema: Any, path: Path, column: str | None) -> str:
+    lists = [field.name for field in schema if _is_list(field.type)]
+    if column is None and len(lists) == 1:
+        return str(lists[0])
+    held = ", ".join(f"{field.name} ({field.type})" for field in schema) or "nothing"
+    if column is None:
+        raise FileFormatError(
+            f"{path} has {len(lists)} columns of lists, so 'field' must name one; it holds {held}."
+        )
+    if column not in schema.names:
+        expected = f"a column of {path}, which holds {held}"
+        raise InvalidValueError(checks.message("field", "read_vectors", expected, repr(column)))
+    if column not in lists:
+        raise FileFormatError(
+            f"{path} holds no vectors in column '{column}': its type is "
+            f"{schema.field(column).type}, not lists of real numbers."
+        )
+    return column
+
+
+def _is_list(kind: Any) -> bool:
+    from pyarrow import types
+
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    if not is_list:
+        return False
+    return bool(types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
+
+
+def _block(
+    lists: Any, path: Path, name: str, first_row: int, dim: int | None
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """Return one batch of lists as rows, all of dimension `dim` if that is already known."""
+    if lists.null_count > 0:
+        row = first_row + int(np.argmax(lists.is_null().to_numpy(zero_copy_only=False)))
+        raise FileFormatError(f"{path} holds no vector in row {row} of column '{name}' (null).")
+    lengths = lists.value_lengths().to_numpy(zero_copy_only=False)
+    expected = int(lengths[0]) if dim is None else dim
+    wrong = lengths != expected
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise FileFormatError(
+            f"{path} holds lists of different lengths in column '{name}': {expected} in the first "
+            f"row, {lengths[row]} in row {first_row + row}."
+        )
+    if expected == 0:
+        raise FileFormatError(f"{path} holds empty lists in column '{name}'.")
+    values = lists.flatten()
+    if values.null_count > 0:
+        at = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
+        row = first_row + at // expected
+        raise FileFormatError(f"{path} holds a null entry in row {row} of column '{name}'.")
+    entries: np.ndarray[Any, np.dtype[Any]] = values.to_numpy(zero_copy_only=False)
+    return entries.reshape(-1, expected)

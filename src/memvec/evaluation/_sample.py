@@ -1,0 +1,74 @@
+"""The sample of real sentence embeddings that ships with the package."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from importlib.resources import files
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import InvalidValueError
+from memvec.types import Float32Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Sample:
+    """10,000 WordNet 3.0 synsets and their embeddings by all-MiniLM-L6-v2.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (10000, 384)
+        Unit rows, float32.
+    texts : tuple of str
+        "lemmas: gloss" of each row.
+    """
+
+    vectors: Float32Array
+    texts: tuple[str, ...]
+
+    def row(self, beginning: str) -> int:
+        """Return the first row whose text begins with these words.
+
+        Examples
+        --------
+        >>> sample = load_sample()
+        >>> sample.texts[sample.row("whale:")]
+        'whale: any of the larger cetacean mammals having a streamlined body and breathing ...'
+        """
+        for row, text in enumerate(self.texts):
+            if text.startswith(beginning):
+                return row
+        expected = "the beginning of one of the texts"
+        raise InvalidValueError(
+            checks.message("beginning", "Sample.row", expected, repr(beginning))
+        )
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    def __repr__(self) -> str:
+        n_vectors, dim = self.vectors.shape
+        return f"Sample(n_vectors={n_vectors}, dim={dim})"
+
+
+def load_sample() -> Sample:
+    """Return the packaged sample: part of the animals and of the artifacts of WordNet.
+
+    The vectors were quantised to int8 with one scale per dimension and are normalised here. The
+    files stand beside the notices of WordNet and of the model.
+
+    Examples
+    --------
+    >>> load_sample()
+    Sample(n_vectors=10000, dim=384)
+    """
+    folder = files("memvec.evaluation") / "sample"
+    with (folder / "vectors_int8.npy").open("rb") as file:
+        steps = np.load(file, allow_pickle=False)
+    with (folder / "scales.npy").open("rb") as file:
+        scales = np.load(file, allow_pickle=False)
+    texts = gzip.decompress((folder / "texts.txt.gz").read_bytes()).decode("utf-8")
+    vectors = checks.unit_rows(steps * scales, "vectors", "load_sample")
+    return Sample(vectors, tuple(texts.rstrip("\n").split("\n")))

@@ -1,0 +1,89 @@
+import hashlib
+import importlib.util
+from importlib.resources import files
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memvec.errors import InvalidValueError
+from memvec.evaluation import exact_self_range, load_sample
+
+FOLDER = files("memvec.evaluation") / "sample"
+TOOL = Path(__file__).parents[2] / "tools" / "make_sample.py"
+
+
+def load_tool():
+    spec = importlib.util.spec_from_file_location("make_sample", TOOL)
+    tool = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(tool)
+    return tool
+
+
+def test_sample_is_unit_rows_with_texts():
+    sample = load_sample()
+    assert sample.vectors.shape == (10_000, 384)
+    assert sample.vectors.dtype == np.float32
+    assert len(sample) == len(sample.texts) == 10_000
+    assert all(": " in text for text in sample.texts)
+    np.testing.assert_allclose(np.linalg.norm(sample.vectors, axis=1), 1, atol=1e-6)
+
+
+def test_sample_is_under_five_megabytes_with_both_notices():
+    sizes = {file.name: len(file.read_bytes()) for file in FOLDER.iterdir()}
+    assert sum(sizes.values()) < 5_000_000  # 4.15 MB
+    assert {"WORDNET-LICENSE.txt", "MINILM-NOTICE.txt"} < set(sizes)
+    licence = (FOLDER / "WORDNET-LICENSE.txt").read_text(encoding="utf-8")
+    assert "WordNet 3.0 Copyright 2006 by Princeton University.  All rights reserved." in licence
+    assert "Apache License" in (FOLDER / "MINILM-NOTICE.txt").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("beginning", "n_matches", "among"),
+    [
+        ("dog, domestic dog", 3, "wild dog"),
+        ("cat, true cat", 10, "kitten"),
+        ("whale:", 20, "dolphin"),
+        ("butterfly:", 20, "moth"),
+        ("kitchen:", 16, "galley"),
+        ("clock:", 9, "digital clock"),
+    ],
+)
+def test_readable_queries_have_matches(beginning, n_matches, among):
+    sample = load_sample()
+    [found] = exact_self_range(sample.vectors, 0.6, rows=[sample.row(beginning)])
+    assert len(found.ids) == n_matches
+    assert any(sample.texts[row].startswith(among) for row in found.ids)
+
+
+def test_sample_row_refuses_words_that_are_not_there():
+    with pytest.raises(InvalidValueError, match=r"'beginning' .* Got 'no such thing' instead"):
+        load_sample().row("no such thing")
+
+
+def test_tool_takes_the_stretch_and_repeats_itself(tmp_path):
+    tool = load_tool()
+    rng = np.random.default_rng(8)
+    n_rows = tool.FIRST + tool.COUNT + 5
+    vectors = rng.integers(-127, 128, (n_rows, 2)).astype(np.int8)
+    np.save(tmp_path / "vectors_int8.npy", vectors)
+    np.save(tmp_path / "scales.npy", np.ones(2, dtype=np.float32))
+    tool.write_texts([f"text {i}" for i in range(n_rows)], tmp_path / "texts.txt.gz")
+    digests = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        tool.main(tmp_path, tmp_path / name)
+        written = sorted((tmp_path / name).iterdir())
+        digests.append([hashlib.sha256(file.read_bytes()).digest() for file in written])
+    assert digests[0] == digests[1]
+    taken = np.load(tmp_path / "one" / "vectors_int8.npy")
+    np.testing.assert_array_equal(taken, vectors[tool.FIRST : tool.FIRST + tool.COUNT])
+
+
+def test_tool_refuses_data_that_is_too_short(tmp_path):
+    tool = load_tool()
+    np.save(tmp_path / "vectors_int8.npy", np.zeros((3, 2), dtype=np.int8))
+    np.save(tmp_path / "scales.npy", np.ones(2, dtype=np.float32))
+    tool.write_texts(["a", "b", "c"], tmp_path / "texts.txt.gz")
+    with pytest.raises(SystemExit, match=r"holds 3 vectors and 3 texts"):
+        tool.main(tmp_path, tmp_path)

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from memvec import checks
+from memvec.errors import InvalidTypeError, InvalidValueError, MemvecError, MissingExtraError
+from strategies import seeds
+
+
+@settings(deadline=None)
+@given(seed=seeds, scale=st.sampled_from([1e-300, 1e-30, 1.0, 1e30, 1e300]))
+def test_unit_rows_have_norm_one_at_every_scale(seed, scale):
+    vectors = np.random.default_rng(seed).standard_normal((5, 7)) * scale
+    np.testing.assert_allclose(
+        checks.unit_rows(vectors, "v", "f"), naive.unit_rows(vectors / scale), atol=1e-7
+    )
+
+
+def test_unit_rows_are_idempotent_bit_by_bit():
+    rows = checks.unit_rows(np.random.default_rng(1).standard_normal((1000, 33)), "v", "f")
+    np.testing.assert_array_equal(checks.unit_rows(rows, "v", "f"), rows)
+
+
+def test_unit_rows_copy_their_input():
+    rows = np.eye(3, dtype=np.float32)
+    assert not np.shares_memory(checks.unit_rows(rows, "v", "f"), rows)
+
+
+def test_bad_row_beyond_the_first_block_is_named():
+    vectors = np.ones((9000, 2))
+    vectors[8500, 1] = np.inf
+    with pytest.raises(InvalidValueError, match="an infinite value in row 8500"):
+        checks.unit_rows(vectors, "v", "f")
+
+
+def test_dlpack_and_array_protocols_are_accepted():
+    class Foreign:
+        def __init__(self, array):
+            self._array = array
+
+        def __dlpack__(self, **options):
+            return self._array.__dlpack__(**options)
+
+        def __dlpack_device__(self):
+            return self._array.__dlpack_device__()
+
+    rows = checks.unit_rows(Foreign(np.eye(2, dtype=np.float32)), "v", "f")
+    assert rows.tolist() == [[1, 0], [0, 1]]
+
+
+def test_broken_foreign_array_is_refused():
+    class Broken:
+        def __dlpack__(self, **options):
+            raise BufferError("it is on another device")
+
+    with pytest.raises(InvalidTypeError, match="Got Broken"):
+        checks.matrix(Broken(), "v", "f")
+
+
+@pytest.mark.parametrize("value", [np.array([True]), None, "text", [[1, 2], [3]]])
+def test_what_is_no_array_of_numbers_is_refused(value):
+    with pytest.raises(InvalidTypeError, match="an array of real numbers"):
+        checks.matrix(value, "v", "f")
+
+
+def test_generator_is_passed_through():
+    rng = np.random.default_rng(1)
+    assert checks.generator(rng, "f") is rng
+
+
+def test_open_and_closed_ends_are_told():
+    with pytest.raises(InvalidValueError, match=r"number in \[0, 1\). Got 1.0"):
+        checks.real(1, "x", "f", low=0, high=1, high_open=True)
+    with pytest.raises(InvalidValueError, match="must be a number. Got nan"):
+        checks.real(float("nan"), "x", "f")
+
+
+def test_missing_extra_says_its_pip_line():
+    error = MissingExtraError("Plotting", "matplotlib", "plot")
+    assert isinstance(error, MemvecError)
+    assert isinstance(error, ImportError)
+    assert "pip install 'memvec[plot]'" in str(error)

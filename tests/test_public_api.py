@@ -1,0 +1,49 @@
+"""The surface that users rely on: a change here is a change for them."""
+
+import importlib
+import inspect
+
+import pytest
+
+import memvec
+
+SURFACE = ["Hits", "Index", "IndexConfig", "MemvecError", "TopHits", "__version__"]
+ROOMS = [
+    "assignment",
+    "cli",
+    "constructions",
+    "evaluation",
+    "experiments",
+    "guarantee",
+    "index",
+    "kernels",
+    "theory",
+]
+
+
+def test_package_exports_what_is_documented():
+    assert sorted(memvec.__all__) == sorted(SURFACE)
+
+
+@pytest.mark.parametrize("room", ["", *ROOMS, "checks", "errors", "progress", "types"])
+def test_all_is_sorted_true_and_complete(room):
+    module = importlib.import_module(f"memvec.{room}" if room else "memvec")
+    names = [name for name in module.__all__ if name != "__version__"]
+    assert names == sorted(names)
+    for name in names:
+        thing = getattr(module, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            assert thing.__doc__, name
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_doors_only_open(room):
+    """A room's door holds a docstring, imports and __all__, and no code of its own."""
+    module = importlib.import_module(f"memvec.{room}")
+    assert module.__doc__
+    own = [
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__
+    ]
+    assert own == []
