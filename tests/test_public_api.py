@@ -26,10 +26,9 @@ def test_package_exports_what_is_documented():
 
 
 @pytest.mark.parametrize("room", ["", *ROOMS, "checks", "errors", "progress", "types"])
-def test_all_is_sorted_true_and_complete(room):
+def test_everything_a_door_names_is_there_and_documented(room):
     module = importlib.import_module(f"memvec.{room}" if room else "memvec")
     names = [name for name in module.__all__ if name != "__version__"]
-    assert names == sorted(names)
     for name in names:
         thing = getattr(module, name)
         if inspect.isclass(thing) or inspect.isfunction(thing):

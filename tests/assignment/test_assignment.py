@@ -1,10 +1,9 @@
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import seeds
 
+import naive
 from memvec.assignment import (
     Assignment,
     batch_assignment,
@@ -13,6 +12,7 @@ from memvec.assignment import (
     two_step_assignment,
 )
 from memvec.errors import InvalidTypeError, InvalidValueError
+from strategies import seeds
 
 RULES = [("sum", False), ("sum", True), ("pinv", False), ("pinv", True)]
 

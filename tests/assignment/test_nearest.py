@@ -1,10 +1,10 @@
-import naive
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import seeds
 
+import naive
 from memvec.assignment._nearest import NearestUnits
+from strategies import seeds
 
 
 def ignore(steps):

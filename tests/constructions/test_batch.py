@@ -1,12 +1,12 @@
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import seeds, unit_matrices
 
+import naive
 from memvec.constructions import CONSTRUCTIONS, memory_vector, memory_vectors
 from memvec.errors import InvalidValueError
+from strategies import seeds, unit_matrices
 
 
 def away_from_the_cut(rows):

@@ -1,12 +1,12 @@
-import naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from strategies import seeds
 
+import naive
 from memvec.constructions import OnlineUnit
 from memvec.errors import InvalidTypeError, InvalidValueError
+from strategies import seeds
 
 
 def spectrum_is_clear(rows):

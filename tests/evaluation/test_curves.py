@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu
 
-import naive_evaluation as naive
+import naive
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.evaluation import auc, complexity_ratio, roc_curve
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import naive_evaluation as naive
+import naive
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.evaluation import Ranges, count_misses, miss_rate, pair_miss
 

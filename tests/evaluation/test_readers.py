@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-import naive_evaluation as naive
+import naive
 from memvec.errors import (
     FileFormatError,
     InvalidTypeError,

@@ -237,7 +237,7 @@ def test_reprs_read_well():
 
 
 def test_certificates_say_what_they_rest_on():
-    index = Index.build(np.eye(4))
+    index = Index.build(np.eye(4), config=IndexConfig(unit_size=2))
     assert "not checked on this data" in str(index.range_search(np.eye(4)).certificate)
     assert str(index.range_search(np.eye(4), units=1).certificate).startswith("No promise")
     everything = index.range_search(np.eye(4), threshold=-np.inf).certificate

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from memvec.cli._demo import demo
 from memvec.cli._design import design
+from memvec.cli._reproduce import reproduce
 from memvec.errors import MemvecError
 
 
@@ -37,4 +39,6 @@ def main() -> None:
     """
 
 
+main.add_command(demo)
 main.add_command(design)
+main.add_command(reproduce)

@@ -73,9 +73,7 @@ def design_index(
     return IndexDesign(similarity, miss_rate, dim, effective, size, cost, chosen=True)
 
 
-def _cheapest_size(
-    n_vectors: int, effective: float, similarity: float, miss_rate: float
-) -> int:
+def _cheapest_size(n_vectors: int, effective: float, similarity: float, miss_rate: float) -> int:
     if effective < 2.0:
         return 1
     return optimal_design(

@@ -1,28 +1,8 @@
-"""Slow, obvious twins of everything fast. Imports nothing from the package."""
+"""Twins of constructions, assignment and the unit test."""
 
 import numpy as np
 
-
-def unit_rows(vectors):
-    wide = np.asarray(vectors, dtype=np.float64)
-    return (wide / np.linalg.norm(wide, axis=1, keepdims=True)).astype(np.float32)
-
-
-# --- kernels ---------------------------------------------------------------------------------
-
-
-def canonical_score(left, right):
-    """Entry j is added to partial sum j % 8; then the partial sums, from first to last."""
-    partial = [0.0] * 8
-    for j, (a, b) in enumerate(zip(left, right, strict=True)):
-        partial[j % 8] += float(a) * float(b)
-    total = 0.0
-    for value in partial:
-        total += value
-    return total
-
-
-# --- constructions ---------------------------------------------------------------------------
+from naive.scores import matches
 
 
 def pinv_memory_vector(members, ridge=0.0, cut=1e-6):
@@ -53,9 +33,6 @@ def memory_vector(members, construction, ridge=0.0, normalised=False):
     return vector / norm if normalised and norm > 1e-12 else vector
 
 
-# --- assignment ------------------------------------------------------------------------------
-
-
 def best_units(vectors, unit_vectors):
     """The highest score of each vector and all the units that reach it, up to rounding."""
     scores = vectors.astype(np.float64) @ unit_vectors.astype(np.float64).T
@@ -65,15 +42,6 @@ def best_units(vectors, unit_vectors):
 
 def imbalance(labels, n_units):
     return n_units * sum((np.sum(labels == unit) / len(labels)) ** 2 for unit in range(n_units))
-
-
-# --- index -----------------------------------------------------------------------------------
-
-
-def matches(vectors, query, similarity):
-    """All rows with canonical score >= similarity - 1e-6, by falling score and then by row."""
-    scored = [(-canonical_score(query, row), number) for number, row in enumerate(vectors)]
-    return [(number, -score) for score, number in sorted(scored) if -score >= similarity - 1e-6]
 
 
 def unit_test(unit_vectors, query, thresholds):

@@ -1,45 +1,9 @@
-"""Slow, obvious twins of the evaluation room. Imports nothing from the package."""
-
-from __future__ import annotations
+"""Twins of the evaluation room."""
 
 import struct
-from pathlib import Path
-
-import numpy as np
 
 
-def unit_rows(rows) -> np.ndarray:
-    """Scale rows to norm 1 in float64, by the largest entry first, and round to float32."""
-    wide = np.ascontiguousarray(rows, dtype=np.float64)
-    wide = wide / np.abs(wide).max(axis=1, keepdims=True)
-    norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
-    return (wide / norms[:, None]).astype(np.float32)
-
-
-def canonical_score(left: np.ndarray, right: np.ndarray) -> float:
-    """Add entry j to partial sum j % 8, then the partial sums from the first to the last."""
-    parts = [0.0] * 8
-    for j in range(len(left)):
-        parts[j % 8] += float(left[j]) * float(right[j])
-    total = parts[0]
-    for part in parts[1:]:
-        total += part
-    return total
-
-
-def sorted_scores(vectors, query, hidden=None) -> list[tuple[int, float]]:
-    """Return (id, canonical score) of all vectors but one, by falling score, then rising id."""
-    rows, [unit] = unit_rows(vectors), unit_rows([query])
-    pairs = [(i, canonical_score(row, unit)) for i, row in enumerate(rows) if i != hidden]
-    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
-
-
-def matches(vectors, query, similarity: float, hidden=None) -> list[tuple[int, float]]:
-    ranked = sorted_scores(vectors, query, hidden)
-    return [(i, score) for i, score in ranked if score >= similarity - 1e-6]
-
-
-def misses(truth: list[list[int]], answer: list[list[int]]) -> tuple[float, float]:
+def misses(truth, answer):
     """Return the miss rate and the pair miss; 0 where there is nothing to miss."""
     shares, n_missed, n_pairs = [], 0, 0
     for true, given in zip(truth, answer, strict=True):
@@ -50,7 +14,7 @@ def misses(truth: list[list[int]], answer: list[list[int]]) -> tuple[float, floa
     return sum(shares) / max(len(shares), 1), n_missed / max(n_pairs, 1)
 
 
-def trapezoid_average_precision(ranking, relevant, ignored=()) -> float:
+def trapezoid_average_precision(ranking, relevant, ignored=()):
     """Walk down the ranking and add the trapezoid of each step of the precision-recall curve."""
     area, old_recall, old_precision, n_found, n_seen = 0.0, 0.0, 1.0, 0, 0
     for item in ranking:
@@ -64,7 +28,7 @@ def trapezoid_average_precision(ranking, relevant, ignored=()) -> float:
     return area
 
 
-def plain_average_precision(ranking, relevant, ignored=()) -> float:
+def plain_average_precision(ranking, relevant, ignored=()):
     kept = [item for item in ranking if item not in ignored]
     precisions = [
         sum(other in relevant for other in kept[: i + 1]) / (i + 1)
@@ -74,13 +38,13 @@ def plain_average_precision(ranking, relevant, ignored=()) -> float:
     return sum(precisions) / len(relevant)
 
 
-def mann_whitney(scores_h0, scores_h1) -> float:
+def mann_whitney(scores_h0, scores_h1):
     """Return the share of pairs in which H1 scores higher, ties counting one half."""
     wins = [(high > low) + (high == low) / 2 for low in scores_h0 for high in scores_h1]
     return sum(wins) / len(wins)
 
 
-def complexity_ratio(unit_scores, unit_sizes, threshold: float) -> list[float]:
+def complexity_ratio(unit_scores, unit_sizes, threshold):
     ratios = []
     for scores in unit_scores:
         cost = len(unit_sizes)
@@ -91,7 +55,7 @@ def complexity_ratio(unit_scores, unit_sizes, threshold: float) -> list[float]:
     return ratios
 
 
-def write_vecs(path: Path, rows, kind: str) -> None:
+def write_vecs(path, rows, kind):
     """Write .fvecs (kind "f"), .ivecs ("i") or .bvecs ("B"): the dimension, then the entries."""
     with path.open("wb") as file:
         for row in rows:

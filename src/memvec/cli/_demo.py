@@ -1,0 +1,156 @@
+"""``memvec demo``: the main job, on the real embeddings that ship with the package."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import click
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from memvec.evaluation import Misses, Ranges, Sample, count_misses, exact_range, load_sample
+from memvec.index import Hits, Index
+from memvec.types import Float32Array, IntArray
+
+_READABLE = ("dog, domestic dog", "whale:", "butterfly:", "kitchen:", "clock:", "knife:")
+_HELD_OUT = 1000
+_SHOWN = 5
+_TIMED_QUERIES = 200
+_ROUNDS = 5
+
+
+@click.command()
+@click.option(
+    "--similarity",
+    type=click.FloatRange(0, 1, min_open=True),
+    default=0.6,
+    show_default=True,
+    help="Find everything with at least this cosine.",
+)
+@click.option(
+    "--miss-rate",
+    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    default=0.01,
+    show_default=True,
+    help="The share of matches that may be missed.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+def demo(similarity: float, miss_rate: float, seed: int) -> None:
+    """Search 10,000 real sentence embeddings, and compare with the exhaustive scan.
+
+    The vectors are WordNet synsets embedded by all-MiniLM-L6-v2. A thousand of them are held out
+    as queries; the rest is indexed.
+    """
+    console = Console()
+    sample = load_sample()
+    held_out, kept = _split(sample, seed)
+    queries, vectors = sample.vectors[held_out], sample.vectors[kept]
+    console.print(
+        f"{len(kept):,} WordNet synsets in {vectors.shape[1]} dimensions; "
+        f"{len(held_out):,} others are the queries."
+    )
+    started = time.perf_counter()
+    index = Index.build(vectors, similarity=similarity, miss_rate=miss_rate)
+    console.print(f"Built in {time.perf_counter() - started:.1f} s: {index.design}.\n")
+    hits = index.range_search(queries, similarity)
+    for number in range(len(_READABLE)):
+        _show_matches(console, sample, int(held_out[number]), kept, hits, number)
+    truth = exact_range(vectors, queries, similarity, progress=False)
+    console.print(_comparison(index, vectors, queries, similarity, hits, truth))
+    console.print(Text(str(hits.certificate)))
+
+
+def _split(sample: Sample, seed: int) -> tuple[IntArray, IntArray]:
+    """Return the rows held out as queries, the readable ones first, and the rows to index."""
+    readable = np.array([sample.row(beginning) for beginning in _READABLE])
+    others = np.setdiff1d(np.arange(len(sample)), readable)
+    drawn = np.random.default_rng(seed).choice(others, _HELD_OUT - len(readable), replace=False)
+    held_out = np.concatenate([readable, drawn])
+    return held_out, np.setdiff1d(np.arange(len(sample)), held_out)
+
+
+def _show_matches(
+    console: Console, sample: Sample, query: int, kept: IntArray, hits: Hits, number: int
+) -> None:
+    console.print(_line(sample.texts[query], "bold"))
+    found = hits[number]
+    for row, score in zip(found.ids[:_SHOWN], found.scores[:_SHOWN], strict=True):
+        console.print(_line(f"  {score:.3f}  {sample.texts[kept[row]]}"))
+    left = len(found.ids) - _SHOWN
+    console.print(f"  … and {left} more\n" if left > 0 else "")
+
+
+def _line(text: str, style: str = "") -> Text:
+    """Return a text that is cut to the width of the terminal instead of wrapped."""
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+@dataclass(frozen=True)
+class _Line:
+    """One row of the comparison."""
+
+    name: str
+    found: int
+    products: float
+    milliseconds: float
+
+
+def _comparison(
+    index: Index,
+    vectors: Float32Array,
+    queries: Float32Array,
+    similarity: float,
+    hits: Hits,
+    truth: Ranges,
+) -> Table:
+    misses = count_misses(truth, hits)
+    scan_ms, index_ms = _times(index, vectors, queries, similarity)
+    lines = [
+        _Line("exhaustive scan", len(truth.ids), float(len(vectors)), scan_ms),
+        _Line("memvec", len(hits.ids), hits.work.products / len(queries), index_ms),
+    ]
+    return _table(lines, misses, len(queries), similarity)
+
+
+def _times(
+    index: Index, vectors: Float32Array, queries: Float32Array, similarity: float
+) -> tuple[float, float]:
+    """Return the median milliseconds of a query, scan and index, measured in turns."""
+    scans, searches = [], []
+    some = queries[:_TIMED_QUERIES]
+    for _ in range(_ROUNDS):
+        started = time.perf_counter()
+        for query in some:
+            np.flatnonzero(vectors @ query >= similarity)
+        scans.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        for query in some:
+            index.range_search(query, similarity, threads=1)
+        searches.append(time.perf_counter() - started)
+    return tuple(1000 * float(np.median(t)) / len(some) for t in (scans, searches))  # type: ignore[return-value]
+
+
+def _table(lines: list[_Line], misses: Misses, n_queries: int, similarity: float) -> Table:
+    table = Table(title=f"{n_queries:,} queries, everything above {similarity:g}")
+    table.add_column("")
+    for name in ("matches found", "inner products a query", "ms a query"):
+        table.add_column(name, justify="right")
+    for line in lines:
+        table.add_row(
+            line.name, f"{line.found:,}", f"{line.products:,.0f}", f"{line.milliseconds:.3f}"
+        )
+    scan, ours = lines
+    table.add_section()
+    table.add_row(
+        "ratio",
+        f"missed {misses.miss_rate:.2%}",
+        f"{scan.products / ours.products:.1f}× fewer",
+        f"{scan.milliseconds / ours.milliseconds:.1f}×",
+    )
+    return table
+
+
+__all__ = ["demo"]
