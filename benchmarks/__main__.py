@@ -1,27 +1,190 @@
-"""Run all benchmarks, or those named on the command line."""
+"""Run all benchmarks at moderate size, or those named on the command line."""
 
 from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from benchmarks import assignment, construction
+from benchmarks.peers import CONTENDERS, DEFAULT
+from benchmarks.search import Plan, compare
+from benchmarks.search_sets import SETS, search_set
+from benchmarks.search_tables import print_growth, print_searches, write_json
 
-BENCHMARKS = {"construction": construction.run, "assignment": assignment.run}
+# What a graph is compared with as the data grows; peers of many minutes a build are named by hand.
+GROWING = ("scan", "memvec", "faiss-ivf", "faiss-hnsw", "hnswlib", "usearch", "pynndescent")
+_MODERATE_UNIFORM = 50_000
+
+Command = Callable[..., Any]
 
 
-@click.command()
-@click.argument("names", nargs=-1, type=click.Choice(list(BENCHMARKS)))
-@click.option(
+def _options(*options: Command) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_data = click.option(
     "--data",
     envvar="MEMVEC_DATA",
     type=click.Path(file_okay=False),
     help="Folder with wordnet-minilm/ (vectors_int8.npy, scales.npy); made-up vectors without it.",
 )
+
+
+def _rounds(default: int) -> Command:
+    return click.option("--rounds", type=click.IntRange(1), default=default, show_default=True)
+
+
+_searching = _options(
+    click.option(
+        "--contender",
+        "contenders",
+        type=click.Choice(list(CONTENDERS)),
+        multiple=True,
+        help="Repeat for several; without it, the usual ones. All indexes are in memory at once.",
+    ),
+    click.option("--queries", type=click.IntRange(4), help="Half for tuning, half for judging."),
+    click.option("--dim", type=click.IntRange(2)),
+    click.option("--target", type=float, default=0.01, show_default=True, help="Miss rate."),
+    click.option("--budget", type=float, default=2.0, show_default=True, help="Seconds a round."),
+    click.option("--cpu", type=int, help="Processor that single queries run on."),
+    click.option("--build-threads", type=click.IntRange(1), default=os.cpu_count()),
+    click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Raw figures."),
+    _rounds(5),
+)
+
+
+@click.group(invoke_without_command=True)
+@_data
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
-def main(names: tuple[str, ...], data: str | None, rounds: int) -> None:
-    """Print each benchmark's table in Markdown: medians of interleaved rounds, and ratios."""
-    for name in names or BENCHMARKS:
-        BENCHMARKS[name](data, rounds)
+@click.pass_context
+def main(context: click.Context, data: str | None, rounds: int) -> None:
+    """Print tables in Markdown: medians of interleaved rounds.
+
+    Without a command, all benchmarks run at moderate size.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    construction.run(data, rounds)
+    assignment.run(data, rounds)
+    plan = Plan(rounds=rounds)
+    _search("wordnet", data, (0.6, 0.7, 0.8), DEFAULT, plan)
+    uniform = ("scan", "memvec", "faiss-ivf", "faiss-rabitq", "faiss-binary")
+    _search("uniform", data, (0.5, 0.7, 0.9), uniform, plan, n_vectors=_MODERATE_UNIFORM)
+    _growth((10_000, 100_000), 0.7, GROWING, plan)
+
+
+@main.command("construction")
+@_data
+@_rounds(3)
+def construction_command(data: str | None, rounds: int) -> None:
+    """Time the memory vectors of 1M × 1024."""
+    construction.run(data, rounds)
+
+
+@main.command("assignment")
+@_data
+@_rounds(3)
+def assignment_command(data: str | None, rounds: int) -> None:
+    """Compare spherical k-means with FAISS."""
+    assignment.run(data, rounds)
+
+
+@main.command("search")
+@click.option("--set", "name", type=click.Choice(SETS), default="wordnet", show_default=True)
+@click.option("--similarity", "similarities", type=float, multiple=True, default=(0.7,))
+@click.option("--vectors", type=click.IntRange(40), help="How many; the whole set without it.")
+@_data
+@_searching
+def search_command(
+    name: str,
+    similarities: tuple[float, ...],
+    vectors: int | None,
+    data: str | None,
+    contenders: tuple[str, ...],
+    queries: int | None,
+    dim: int | None,
+    json_file: str | None,
+    **planned: Any,
+) -> None:
+    """Compare range searches at equal miss rate, tuned and judged on different queries."""
+    records = _search(
+        name,
+        data,
+        similarities,
+        contenders or DEFAULT,
+        Plan(**planned),
+        n_vectors=vectors,
+        dim=dim,
+        n_queries=queries,
+    )
+    if json_file:
+        write_json(json_file, records)
+
+
+@main.command("growth")
+@click.option(
+    "--size", "sizes", type=click.IntRange(40), multiple=True, default=(10_000, 100_000, 1_000_000)
+)
+@click.option("--similarity", type=float, default=0.7, show_default=True)
+@_searching
+def growth_command(
+    sizes: tuple[int, ...],
+    similarity: float,
+    contenders: tuple[str, ...],
+    queries: int | None,
+    dim: int | None,
+    json_file: str | None,
+    **planned: Any,
+) -> None:
+    """Fit the exponent of time against the number of vectors, on vectors with structure."""
+    records = _growth(
+        sizes, similarity, contenders or GROWING, Plan(**planned), dim=dim, n_queries=queries
+    )
+    if json_file:
+        write_json(json_file, records)
+
+
+def _search(
+    name: str,
+    data: str | None,
+    similarities: tuple[float, ...],
+    contenders: tuple[str, ...],
+    plan: Plan,
+    *,
+    n_vectors: int | None = None,
+    dim: int | None = None,
+    n_queries: int | None = None,
+) -> list[dict[str, Any]]:
+    chosen = search_set(name, data, n_vectors, dim, n_queries)
+    records = compare(chosen, similarities, contenders, plan)
+    print_searches(records)
+    return records
+
+
+def _growth(
+    sizes: tuple[int, ...],
+    similarity: float,
+    contenders: tuple[str, ...],
+    plan: Plan,
+    *,
+    dim: int | None = None,
+    n_queries: int | None = None,
+) -> list[dict[str, Any]]:
+    records = []
+    for size in sizes:
+        chosen = search_set("structured", None, size, dim, n_queries)
+        records += compare(chosen, (similarity,), contenders, plan)
+    print_searches(records)
+    print_growth(records)
+    return records
 
 
 if __name__ == "__main__":

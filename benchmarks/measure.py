@@ -44,9 +44,13 @@ def machine() -> str:
     )
 
 
-def print_table(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a Markdown table under a title."""
+def print_table(
+    title: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+) -> None:
+    """Print a Markdown table under a title, the machine and a note."""
     click.echo(f"\n### {title}\n\n{machine()}\n")
+    if note:
+        click.echo(f"{note}\n")
     click.echo("| " + " | ".join(header) + " |")
     click.echo("|" + "---|" * len(header))
     for row in rows:

@@ -77,6 +77,11 @@ def test_open_and_closed_ends_are_told():
         checks.real(float("nan"), "x", "f")
 
 
+def test_numbers_beyond_floats_are_refused():
+    with pytest.raises(InvalidValueError, match="'x' .* Got an integer beyond the range of floats"):
+        checks.real(10**400, "x", "f", low=0)
+
+
 def test_missing_extra_says_its_pip_line():
     error = MissingExtraError("Plotting", "matplotlib", "plot")
     assert isinstance(error, MemvecError)

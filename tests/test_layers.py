@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "memvec"
 TIERS = [
     {"errors", "types"},
     {"checks", "progress"},
-    {"kernels", "theory"},
+    {"kernels", "theory", "storage"},
     {"constructions", "codes", "evaluation"},
     {"assignment", "guarantee"},
     {"index"},

@@ -17,6 +17,7 @@ ROOMS = [
     "guarantee",
     "index",
     "kernels",
+    "storage",
     "theory",
 ]
 

@@ -6,6 +6,9 @@
     ├── InvalidValueError      (ValueError)   an argument or a vector cannot be used
     ├── InvalidTypeError       (TypeError)    an argument is of the wrong kind
     ├── FileFormatError        (ValueError)   a file is truncated, malformed or not what it claims
+    │   ├── CorruptIndexError                 a saved index is damaged, or the folder is no index
+    │   └── UnknownVersionError               a saved index is of a version this memvec cannot read
+    ├── IndexNotFoundError     (FileNotFoundError)  there is no saved index at this path
     └── MissingExtraError      (ImportError)  an optional dependency is not installed
 
 Each one is also the builtin that callers expect, so ``except ValueError`` keeps working.
@@ -28,6 +31,18 @@ class FileFormatError(MemvecError, ValueError):
     """A file is truncated, malformed or of another format than expected."""
 
 
+class CorruptIndexError(FileFormatError):
+    """A saved index is damaged, or the folder that should hold one is not an index."""
+
+
+class UnknownVersionError(FileFormatError):
+    """A saved index is of a format version that this memvec cannot read."""
+
+
+class IndexNotFoundError(MemvecError, FileNotFoundError):
+    """There is no saved index at the path."""
+
+
 class MissingExtraError(MemvecError, ImportError):
     """A feature needs a package that is not installed; the message says which pip line adds it."""
 
@@ -39,9 +54,12 @@ class MissingExtraError(MemvecError, ImportError):
 
 
 __all__ = [
+    "CorruptIndexError",
     "FileFormatError",
+    "IndexNotFoundError",
     "InvalidTypeError",
     "InvalidValueError",
     "MemvecError",
     "MissingExtraError",
+    "UnknownVersionError",
 ]

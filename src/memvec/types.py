@@ -11,6 +11,7 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.int64]
 Int32Array: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
+WordArray: TypeAlias = NDArray[np.uint64]
 
 __all__ = [
     "ArrayLike",
@@ -20,4 +21,5 @@ __all__ = [
     "FloatArray",
     "Int32Array",
     "IntArray",
+    "WordArray",
 ]

@@ -132,6 +132,12 @@ def test_two_step_numbers_units_cluster_by_cluster():
         assert group.max() - group.min() <= 4
 
 
+def test_assignments_compare_by_identity():
+    one, other = random_assignment(10, 5), random_assignment(10, 5)
+    assert one != other
+    assert len({one, other}) == 2
+
+
 def test_repr_reads_well():
     assert repr(random_assignment(10, 5)) == "Assignment(10 vectors in 2 units, imbalance 1.00)"
     text = repr(Assignment(np.array([0, 0, 1]), 2, iterations=3, converged=False))

@@ -18,6 +18,13 @@ def test_demo_answers_readable_queries(output):
     assert re.search(r"0\.\d{3}  jackal, Canis aureus", output)
 
 
+def test_demo_cuts_texts_to_the_width(output):
+    lines = [line for line in output.splitlines() if "Canis aureus" in line]
+    assert len(lines) == 1
+    assert len(lines[0]) == 120
+    assert lines[0].endswith("…")
+
+
 def test_demo_compares_with_the_scan(output):
     found = re.search(r"exhaustive scan\s+│\s+([\d,]+) │", output)
     ours = re.search(r"memvec\s+│\s+([\d,]+) │\s+([\d,]+) │", output)

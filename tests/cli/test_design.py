@@ -84,6 +84,7 @@ def test_design_works_at_the_smallest_dimension():
     ("change", "text"),
     [
         (["--dim", "1"], "Invalid value for '--dim'"),
+        (["--dim", "1" + "0" * 400], "Invalid value for '--dim'"),
         (["--similarity", "1.5"], "Invalid value for '--similarity': 1.5 is not in (0, 1]"),
         (["--similarity", "nan"], "Invalid value for '--similarity': nan is not in (0, 1]"),
         (["--similarity", "0"], "Invalid value for '--similarity'"),
@@ -109,3 +110,11 @@ def test_design_help_teaches_by_example():
     assert result.exit_code == 0
     assert "memvec design --dim 1000 --similarity 0.7 --miss-rate 0.01" in result.output
     assert "effective_dimension" in result.output
+
+
+@pytest.mark.parametrize("command", [[], ["design"], ["reproduce"]])
+def test_help_keeps_the_lines_of_its_examples(command):
+    result = run(*command, "--help")
+    assert "\\b" not in result.output
+    examples = [line for line in result.output.splitlines() if line.startswith("    memvec ")]
+    assert len(examples) == 2

@@ -114,6 +114,46 @@ def test_float_offsets_are_refused():
         memory_vectors(np.eye(3, dtype=np.float32), np.array([0.0, 3.0]))
 
 
+@pytest.mark.parametrize(
+    ("order", "got"),
+    [
+        ([0, 1, 3], "0 to 3"),
+        ([-1, 0, 1], "-1 to 1"),
+        ([0.0, 1.0, 2.0], "dtype float64"),
+        ([[0]], "shape"),
+    ],
+)
+def test_bad_order_is_refused(order, got):
+    with pytest.raises(InvalidValueError, match=rf"'order' .* in \[0, 3\). Got .*{got}"):
+        memory_vectors(np.eye(3, dtype=np.float32), [0, 3], order=order)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, np.int8])
+def test_lists_and_other_types_give_the_same_vectors(dtype):
+    wanted = memory_vectors(np.eye(3, dtype=np.float32), np.array([0, 1, 3]))
+    np.testing.assert_array_equal(memory_vectors(np.eye(3, dtype=dtype), [0, 1, 3]), wanted)
+    np.testing.assert_array_equal(memory_vectors(np.eye(3).tolist(), [0, 1, 3]), wanted)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("construction", ["sum", "pinv", "ridge"])
+def test_nan_and_infinity_are_refused_with_their_unit(bad, construction):
+    rows = np.eye(4, dtype=np.float32)
+    rows[3, 0] = bad
+    with pytest.raises(InvalidValueError, match="free of NaN and infinite .* Got one in unit 1"):
+        memory_vectors(rows, [0, 2, 4], construction=construction)
+
+
+def test_one_dimensional_vectors_are_refused():
+    with pytest.raises(InvalidValueError, match=r"'vectors' .* two-dimensional.* Got shape \(3,\)"):
+        memory_vectors(np.ones(3), [0, 3])
+
+
+def test_no_threads_are_refused():
+    with pytest.raises(InvalidValueError, match="'threads' .* an integer >= 1. Got 0"):
+        memory_vectors(np.eye(3), [0, 3], threads=0)
+
+
 def test_bad_parameters_are_refused():
     with pytest.raises(InvalidValueError, match="one of 'sum', 'pinv', 'ridge'. Got 'mean'"):
         memory_vector([[1.0]], "mean")

@@ -125,6 +125,11 @@ def test_bad_vectors_are_refused_and_change_nothing(vector, text):
     assert len(unit) == 0
 
 
+def test_ragged_vector_is_refused():
+    with pytest.raises(InvalidTypeError, match="'vector' parameter of OnlineUnit.add .* Got list"):
+        OnlineUnit(2).add([1.0, [2.0]])
+
+
 def test_bad_settings_are_refused():
     with pytest.raises(InvalidValueError, match="integer >= 1. Got 0"):
         OnlineUnit(0)

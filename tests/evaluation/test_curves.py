@@ -77,6 +77,7 @@ def test_complexity_equals_naive():
         ([], InvalidValueError, r"'scores_h0' .* at least one finite number. Got shape \(0,\)"),
         ([0.1, np.nan], InvalidValueError, "'scores_h0' .* Got nan instead"),
         ([np.inf], InvalidValueError, "'scores_h0' .* Got inf instead"),
+        ([1, [2]], InvalidTypeError, "'scores_h0' parameter of roc_curve .* Got list"),
         (["a"], InvalidTypeError, "'scores_h0' parameter of roc_curve .* Got dtype <U1 instead"),
     ],
 )

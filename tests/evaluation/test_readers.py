@@ -358,7 +358,7 @@ def test_parquet_truncated_is_refused(tmp_path, keep):
 
 @pytest.mark.parametrize("name", ["v.npy", "v.fvecs", "v.hdf5", "v.parquet"])
 def test_missing_file_keeps_its_builtin_error(tmp_path, name):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '.*v\.\w+'$"):
         read_vectors(tmp_path / name)
 
 

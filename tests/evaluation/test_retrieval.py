@@ -110,6 +110,7 @@ def test_four_recall_by_hand():
         (lambda: recall_at_k(3, [[1]], 1), InvalidTypeError, "'rankings' .* Got 3 instead"),
         (lambda: recall_at_k("12", [[1]], 1), InvalidTypeError, "'rankings' .* Got '12' instead"),
         (lambda: recall_at_k([[0.5]], [[1]], 1), InvalidTypeError, "'rankings' .* dtype float64"),
+        (lambda: recall_at_k([[1, [2]]], [[1]], 1), InvalidTypeError, r"Got \[1, \[2\]\] instead"),
         (lambda: recall_at_k([1], [[1]], 1), InvalidTypeError, r"'rankings' .* shape \(\)"),
         (lambda: recall_at_k([[1, 1]], [[1]], 1), InvalidValueError, "Got id 1 twice for query 0"),
         (lambda: four_recall_at_4([[1]], [[1]]), InvalidValueError, "4 ids .* Got 1 for query 0"),

@@ -1,5 +1,6 @@
 """Slow, obvious twins of everything fast. Nothing here imports the package."""
 
+from naive.codes import disagreement, levels, passes, sign_bits, unpack
 from naive.evaluation import (
     complexity_ratio,
     mann_whitney,
@@ -23,18 +24,23 @@ __all__ = [
     "best_units",
     "canonical_score",
     "complexity_ratio",
+    "disagreement",
     "imbalance",
+    "levels",
     "mann_whitney",
     "matches",
     "memory_vector",
     "misses",
+    "passes",
     "pinv_memory_vector",
     "plain_average_precision",
     "range_in_units",
     "ridge_memory_vector",
+    "sign_bits",
     "sorted_scores",
     "trapezoid_average_precision",
     "unit_rows",
     "unit_test",
+    "unpack",
     "write_vecs",
 ]

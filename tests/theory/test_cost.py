@@ -147,6 +147,15 @@ def test_capacity_at_its_limits():
     assert capacity_per_dimension("pinv", similarity=0.5, false_positive_rate=0.999) == 1.0
 
 
+def test_laws_keep_their_digits_in_huge_dimension():
+    """There both laws are Gaussian: P_fp of the same threshold is that of the normal law."""
+    for dim, size in ((10**6, 10**4), (10**9, 8 * 10**6)):
+        found = unit_design("sum", unit_size=size, dim=dim, similarity=0.7)
+        gaussian = unit_design("sum", unit_size=size, dim=dim, similarity=0.7, law="gaussian")
+        # Seen: 1.6e-4 and 2e-7, the kurtosis of the sum.
+        assert found.false_positive_rate == pytest.approx(gaussian.false_positive_rate, rel=5e-4)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -165,6 +174,14 @@ def test_capacity_at_its_limits():
         (
             lambda: capacity("sum", dim=10, similarity=0.5, false_positive_rate=0),
             "The 'false_positive_rate' parameter of capacity must be",
+        ),
+        (
+            lambda: capacity("sum", dim=10, similarity=0.5, miss_rate=0.7, false_positive_rate=0.3),
+            "must be less than 1 - miss_rate, which tossing a coin would meet. Got 0.3",
+        ),
+        (
+            lambda: optimal_design("pinv", dim=math.inf, similarity=0.5),
+            r"'dim' parameter of optimal_design must be a number in \[2, 9.0.*\]. Got inf",
         ),
         (
             lambda: capacity_per_dimension("mean", similarity=0.5),

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive.laws import sphere
 
 from memvec.theory import MatchLaw
+from naive.laws import sphere
 
 units = st.tuples(
     st.floats(0.2, 2.0),  # mean score of the members
@@ -29,7 +29,7 @@ def test_law_agrees_with_simulated_matches(construction):
     law = MatchLaw.of_units([own.mean()], [own.var()], [vector @ vector], dim)
     for rate in (0.02, 0.1):
         missed = np.mean(scores < law.thresholds(alpha, rate)[0])
-        # Seen, in standard errors: sum 2.1 and 3.2 (twelve levels are no Gaussian), pinv -0.9 and 2.6.
+        # Seen, in standard errors: sum 2.1, 3.2 (twelve levels are no Gaussian), pinv -0.9, 2.6.
         assert missed == pytest.approx(rate, abs=4 * np.sqrt(rate * (1 - rate) / count))
 
 

@@ -3,12 +3,13 @@
 from memvec.assignment._kmeans import kmeans_assignment
 from memvec.assignment._random import random_assignment
 from memvec.assignment._result import Assignment
-from memvec.assignment._split import batch_assignment, two_step_assignment
+from memvec.assignment._split import batch_assignment, sampled_assignment, two_step_assignment
 
 __all__ = [
     "Assignment",
     "batch_assignment",
     "kmeans_assignment",
     "random_assignment",
+    "sampled_assignment",
     "two_step_assignment",
 ]

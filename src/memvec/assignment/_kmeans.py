@@ -14,6 +14,9 @@ from memvec.progress import Advance, progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
 
 DEFAULT_ITERATIONS = 10
+# Rounds end where they still move more than 1 % of the vectors and 85 % of those of the last one.
+_FEW_MOVES = 0.01
+_STEADY = 0.85
 
 
 def kmeans_assignment(
@@ -45,7 +48,8 @@ def kmeans_assignment(
     normalised : bool, default False
         Scale representatives to norm 1 before vectors are compared with them.
     iterations : int
-        Rounds at most; fewer when no vector moves any more.
+        Rounds at most; fewer when no vector moves any more, or when as many keep moving: only the
+        sum+norm rule descends, and the others end up exchanging some vectors for ever.
     seed : int or numpy.random.Generator
         Fixes the result, whatever the number of threads.
     threads : int, optional
@@ -85,9 +89,10 @@ def run_kmeans(
     """Run k-means on unit rows; the arguments are those of `kmeans_assignment`, checked."""
     nearest = NearestUnits(rows, threads)
     seed_units(rows, n_units, rng, nearest, advance)
-    _fill_empty_units(nearest, n_units)
+    fill_empty_units(nearest, n_units)
     unit_vectors = np.empty((n_units, rows.shape[1]), dtype=np.float32)
     changed = np.arange(n_units)
+    n_moved_before = len(rows)
     for round_number in range(1, iterations):
         before = nearest.labels.copy()
         state = Assignment(before, n_units)
@@ -95,12 +100,19 @@ def run_kmeans(
             rows, state, changed, construction, normalised, threads
         )
         nearest.update(unit_vectors, changed, advance)
-        _fill_empty_units(nearest, n_units)
+        fill_empty_units(nearest, n_units)
         moved = before != nearest.labels
-        if not moved.any():
-            return Assignment(nearest.labels, n_units, round_number + 1, converged=True)
+        n_moved = int(moved.sum())
+        if n_moved == 0 or _is_circling(n_moved, n_moved_before, len(rows)):
+            return Assignment(nearest.labels, n_units, round_number + 1, converged=n_moved == 0)
+        n_moved_before = n_moved
         changed = np.unique(np.concatenate([before[moved], nearest.labels[moved]]))
     return Assignment(nearest.labels, n_units, iterations, converged=False)
+
+
+def _is_circling(n_moved: int, n_moved_before: int, n_vectors: int) -> bool:
+    """Tell that rounds move as many vectors as before: pinv does not descend, and may go round."""
+    return n_moved > _FEW_MOVES * n_vectors and n_moved > _STEADY * n_moved_before
 
 
 def _representatives(
@@ -126,7 +138,7 @@ def _representatives(
     )
 
 
-def _fill_empty_units(nearest: NearestUnits, n_units: int) -> None:
+def fill_empty_units(nearest: NearestUnits, n_units: int) -> None:
     """Give every empty unit the vector that scores lowest in a unit which can spare it."""
     sizes = np.bincount(nearest.labels, minlength=n_units)
     empty = np.flatnonzero(sizes == 0)
@@ -139,4 +151,4 @@ def _fill_empty_units(nearest: NearestUnits, n_units: int) -> None:
         nearest.labels[row] = unit
 
 
-__all__ = ["DEFAULT_ITERATIONS", "kmeans_assignment", "run_kmeans"]
+__all__ = ["DEFAULT_ITERATIONS", "fill_empty_units", "kmeans_assignment", "run_kmeans"]

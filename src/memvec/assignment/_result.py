@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from memvec.theory import imbalance_factor
 from memvec.types import IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Assignment:
     """Vectors shared out over units.
 
@@ -49,8 +50,7 @@ class Assignment:
     @property
     def imbalance(self) -> float:
         """The imbalance factor δ = M Σ (nᵢ/N)², 1 for equal units (paper, Section 4.3)."""
-        shares = self.sizes / len(self.labels)
-        return float(self.n_units * (shares @ shares))
+        return imbalance_factor(self.sizes)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else "not converged"

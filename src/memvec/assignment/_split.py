@@ -1,4 +1,4 @@
-"""k-means made affordable: in batches, or in two steps."""
+"""k-means made affordable: in batches, in two steps, or on a sample."""
 
 from __future__ import annotations
 
@@ -7,13 +7,18 @@ import math
 import numpy as np
 
 from memvec import checks
-from memvec.assignment._kmeans import DEFAULT_ITERATIONS, run_kmeans
+from memvec.assignment._kmeans import DEFAULT_ITERATIONS, fill_empty_units, run_kmeans
+from memvec.assignment._nearest import NearestUnits
 from memvec.assignment._result import Assignment
 from memvec.assignment._seeding import SEEDING_ROUNDS
 from memvec.assignment._sizes import number_of_units
-from memvec.constructions import Construction
+from memvec.constructions import Construction, memory_vectors
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
+
+# With 40 vectors for each unit, representatives move little when more are added.
+_SAMPLE_PER_UNIT = 40
+_SMALLEST_SAMPLE = 10_000
 
 
 def batch_assignment(
@@ -125,6 +130,79 @@ def two_step_assignment(
     )
 
 
+def sampled_assignment(
+    vectors: ArrayLike,
+    unit_size: int,
+    *,
+    sample_size: int | None = None,
+    construction: Construction = "pinv",
+    normalised: bool = False,
+    iterations: int = DEFAULT_ITERATIONS,
+    seed: int | np.random.Generator = 0,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> Assignment:
+    """Run k-means on a random sample, then give every vector to the nearest representative.
+
+    For large units a sample places the representatives as well as all vectors do, and the rounds
+    cost as little as the sample is small.
+
+    Parameters
+    ----------
+    vectors : array_like of shape (n_vectors, dim)
+        Rows are scaled to norm 1.
+    unit_size : int
+        Vectors a unit on average.
+    sample_size : int, optional
+        Vectors to run k-means on; by default 40 for each unit, at least 10,000.
+    construction, normalised, iterations, seed, threads, progress
+        As in :func:`kmeans_assignment`.
+
+    Returns
+    -------
+    Assignment
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> vectors = np.random.default_rng(1).standard_normal((100, 8))
+    >>> sampled_assignment(vectors, unit_size=10, sample_size=50).n_units
+    10
+    """
+    where = "sampled_assignment"
+    rows = checks.unit_rows(vectors, "vectors", where)
+    n_units = number_of_units(len(rows), unit_size, where)
+    if sample_size is None:
+        sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)
+    sample_size = checks.integer(sample_size, "sample_size", where)
+    checks.integer(iterations, "iterations", where)
+    rng = checks.generator(seed, where)
+    n_sampled = min(max(sample_size, n_units), len(rows))
+    total = n_sampled * (iterations - 1 + SEEDING_ROUNDS)
+    with progress_bar("k-means", total, progress) as advance:
+        if n_sampled == len(rows):
+            return run_kmeans(
+                rows, n_units, construction, normalised, iterations, rng, threads, advance
+            )
+        sample = np.sort(rng.choice(len(rows), n_sampled, replace=False))
+        found = run_kmeans(
+            rows[sample], n_units, construction, normalised, iterations, rng, threads, advance
+        )
+    representatives = memory_vectors(
+        rows,
+        found.offsets,
+        order=sample[found.order],
+        construction=construction,
+        normalised=normalised,
+        threads=threads,
+    )
+    nearest = NearestUnits(rows, threads)
+    with progress_bar("assignment", len(rows), progress) as advance:
+        nearest.see(representatives, np.arange(n_units), advance)
+    fill_empty_units(nearest, n_units)
+    return Assignment(nearest.labels, n_units, found.iterations, found.converged)
+
+
 def _share_out(total: int, sizes: IntArray) -> list[int]:
     """Share `total` units out in proportion to cluster sizes, at least one each, none too many."""
     exact = total * sizes / sizes.sum()
@@ -167,4 +245,4 @@ def _silent(steps: int) -> None:
     """Report nothing: the bar counts parts, not the rounds inside them."""
 
 
-__all__ = ["batch_assignment", "two_step_assignment"]
+__all__ = ["batch_assignment", "sampled_assignment", "two_step_assignment"]

@@ -75,17 +75,17 @@ def _split(sample: Sample, seed: int) -> tuple[IntArray, IntArray]:
 def _show_matches(
     console: Console, sample: Sample, query: int, kept: IntArray, hits: Hits, number: int
 ) -> None:
-    console.print(_line(sample.texts[query], "bold"))
+    _print_line(console, sample.texts[query], "bold")
     found = hits[number]
     for row, score in zip(found.ids[:_SHOWN], found.scores[:_SHOWN], strict=True):
-        console.print(_line(f"  {score:.3f}  {sample.texts[kept[row]]}"))
+        _print_line(console, f"  {score:.3f}  {sample.texts[kept[row]]}")
     left = len(found.ids) - _SHOWN
     console.print(f"  … and {left} more\n" if left > 0 else "")
 
 
-def _line(text: str, style: str = "") -> Text:
-    """Return a text that is cut to the width of the terminal instead of wrapped."""
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+def _print_line(console: Console, text: str, style: str = "") -> None:
+    """Print a text, cut to the width of the terminal instead of wrapped."""
+    console.print(Text(text, style=style), no_wrap=True, overflow="ellipsis")
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def _comparison(
     scan_ms, index_ms = _times(index, vectors, queries, similarity)
     lines = [
         _Line("exhaustive scan", len(truth.ids), float(len(vectors)), scan_ms),
-        _Line("memvec", len(hits.ids), hits.work.products / len(queries), index_ms),
+        _Line("memvec", len(hits.ids), hits.work.cost_ratio * len(vectors), index_ms),
     ]
     return _table(lines, misses, len(queries), similarity)
 
@@ -136,7 +136,7 @@ def _times(
 def _table(lines: list[_Line], misses: Misses, n_queries: int, similarity: float) -> Table:
     table = Table(title=f"{n_queries:,} queries, everything above {similarity:g}")
     table.add_column("")
-    for name in ("matches found", "inner products a query", "ms a query"):
+    for name in ("matches found", "vectors compared a query", "ms a query"):
         table.add_column(name, justify="right")
     for line in lines:
         table.add_row(

@@ -19,6 +19,8 @@ _PLOT_SUFFIXES = (".pdf", ".png", ".svg")
 # What --plot without a file name stands for.
 _TERMINAL = "-"
 _CURVE_POINTS = 40
+# Far beyond any data; the search for n* takes seconds there and the laws keep their digits.
+_LARGEST_DIM = 1_000_000_000
 
 
 def _similarity(context: click.Context, parameter: click.Parameter, value: float) -> float:
@@ -44,7 +46,10 @@ def _plot_target(
 
 @click.command()
 @click.option(
-    "--dim", type=click.IntRange(min=2), required=True, help="Dimension d of the vectors."
+    "--dim",
+    type=click.IntRange(2, _LARGEST_DIM),
+    required=True,
+    help="Dimension d of the vectors.",
 )
 @click.option(
     "--similarity",
@@ -72,7 +77,7 @@ def _plot_target(
     help="Draw the cost against the unit size: in the terminal, or into FILE (.png, .svg, .pdf).",
 )
 def design(dim: int, similarity: float, miss_rate: float, as_json: bool, plot: str | None) -> None:
-    r"""Print the best unit size and what it costs, for vectors uniform on the sphere.
+    """Print the best unit size and what it costs, for vectors uniform on the sphere.
 
     A memory unit sums up n vectors by one. Large units mean fewer tests but more false alarms; the
     unit size n* makes the expected cost, 1/n + P_fp(n) of the exhaustive search, least. The
@@ -85,7 +90,7 @@ def design(dim: int, similarity: float, miss_rate: float, as_json: bool, plot: s
 
     Real data rarely fills its dimension: give --dim its effective dimension
     (memvec.theory.effective_dimension).
-    """
+    """  # noqa: D301 - click wants the character itself, not its name
     designs: dict[str, Design] = {
         name: optimal_design(name, dim=dim, similarity=similarity, miss_rate=miss_rate)
         for name in _CONSTRUCTIONS

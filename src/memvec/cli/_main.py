@@ -30,13 +30,13 @@ class _Group(click.Group):
 )
 @click.version_option(package_name="memvec")
 def main() -> None:
-    r"""Find everything above a similarity, miss at most a stated fraction.
+    """Find everything above a similarity, miss at most a stated fraction.
 
     \b
     Start here:
       memvec demo                                search real sentence embeddings
       memvec design --dim 1000 --similarity 0.7  what the theory promises for your setting
-    """
+    """  # noqa: D301 - click wants the character itself, not its name
 
 
 main.add_command(demo)

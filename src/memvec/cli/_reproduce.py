@@ -28,13 +28,13 @@ def _known(context: click.Context, parameter: click.Parameter, names: tuple[str,
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where chance starts."
 )
 def reproduce(names: list[str], as_json: bool, only_list: bool, seed: int) -> None:
-    r"""Recompute results of the paper, all of them or those named.
+    """Recompute results of the paper, all of them or those named.
 
     \b
     Example:
       memvec reproduce --list
       memvec reproduce errata
-    """
+    """  # noqa: D301 - click wants the character itself, not its name
     if only_list:
         _print_names(names, as_json)
         return

@@ -58,10 +58,10 @@ def memory_vector(
 
 
 def memory_vectors(
-    vectors: Float32Array,
-    offsets: IntArray,
+    vectors: ArrayLike,
+    offsets: ArrayLike,
     *,
-    order: IntArray | None = None,
+    order: ArrayLike | None = None,
     construction: Construction = "pinv",
     ridge: float = 0.0,
     normalised: bool = False,
@@ -83,11 +83,11 @@ def memory_vectors(
 
     Parameters
     ----------
-    vectors : ndarray of shape (n_vectors, dim)
-        Unit rows, float32.
-    offsets : ndarray of shape (n_units + 1,)
+    vectors : array_like of shape (n_vectors, dim)
+        Unit rows; they are taken as they are, since checking them all would cost a pass.
+    offsets : array_like of shape (n_units + 1,)
         Unit u holds the rows ``order[offsets[u]:offsets[u + 1]]``.
-    order : ndarray of shape (n_vectors,), optional
+    order : array_like of shape (n_members,), optional
         The rows, unit after unit; by default they lie in unit order already.
     construction : {"pinv", "sum", "ridge"}
         How the members are combined.
@@ -120,18 +120,43 @@ def memory_vectors(
         raise InvalidValueError(
             checks.message("ridge", where, f"0 for construction={construction!r}", ridge)
         )
-    order = np.arange(len(vectors)) if order is None else order
-    _check_offsets(offsets, len(order), where)
-    n_units = len(offsets) - 1
-    unit_vectors = np.empty((n_units, vectors.shape[1]), dtype=np.float32)
+    rows = checks.matrix(vectors, "vectors", where).astype(np.float32, copy=False)
+    members = np.arange(len(rows)) if order is None else _checked_order(order, len(rows), where)
+    bounds = np.asarray(offsets)
+    _check_offsets(bounds, len(members), where)
+    n_units = len(bounds) - 1
+    unit_vectors = np.empty((n_units, rows.shape[1]), dtype=np.float32)
     code = CONSTRUCTION_CODES[construction]
 
     def build(first: int, last: int) -> None:
-        build_units(vectors, order, offsets, first, last, code, ridge, normalised, unit_vectors)
+        build_units(rows, members, bounds, first, last, code, ridge, normalised, unit_vectors)
 
     with progress_bar("memory vectors", n_units, progress) as advance:
         run_blocks(build, n_units, _UNITS_PER_BLOCK, threads=threads, done=advance)
+    _check_finite(unit_vectors, where)
     return unit_vectors
+
+
+def _checked_order(order: ArrayLike, n_vectors: int, where: str) -> IntArray:
+    """Return the row numbers as int64; compiled loops do not look where they read."""
+    array = np.asarray(order)
+    expected = f"a one-dimensional array of row numbers in [0, {n_vectors})"
+    if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
+        got = f"dtype {array.dtype}, shape {array.shape}"
+        raise InvalidValueError(checks.message("order", where, expected, got))
+    if array.size > 0 and (array.min() < 0 or array.max() >= n_vectors):
+        got = f"{array.min()} to {array.max()}"
+        raise InvalidValueError(checks.message("order", where, expected, got))
+    return array.astype(np.int64, copy=False)
+
+
+def _check_finite(unit_vectors: Float32Array, where: str) -> None:
+    """Refuse NaN and infinite rows by what they leave behind, which costs no pass over the data."""
+    finite = np.isfinite(unit_vectors).all(axis=1)
+    if not finite.all():
+        got = f"one in unit {int(np.argmin(finite))}"
+        expected = "free of NaN and infinite values"
+        raise InvalidValueError(checks.message("vectors", where, expected, got))
 
 
 def _check_offsets(offsets: IntArray, n_members: int, where: str) -> None:

@@ -104,7 +104,7 @@ class OnlineUnit:
         self._settle()
 
     def _row(self, vector: ArrayLike, where: str) -> Float32Array:
-        array = np.asarray(vector)
+        array = checks.numbers(vector, "vector", where)
         if array.ndim != 1:
             raise InvalidValueError(
                 checks.message("vector", where, "one-dimensional", f"shape {array.shape}")

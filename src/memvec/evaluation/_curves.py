@@ -127,10 +127,8 @@ def _roc_curve(scores_h0: ArrayLike, scores_h1: ArrayLike, where: str) -> RocCur
 
 
 def _scores(value: ArrayLike, name: str, where: str) -> Float64Array:
-    array = np.asarray(value)
+    array = checks.numbers(value, name, where)
     expected = "an array of at least one finite number"
-    if array.dtype.kind not in "fiu":
-        raise InvalidTypeError(checks.message(name, where, expected, f"dtype {array.dtype}"))
     scores = array.astype(np.float64).ravel()
     if len(scores) == 0:
         raise InvalidValueError(checks.message(name, where, expected, f"shape {array.shape}"))

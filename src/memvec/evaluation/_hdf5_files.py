@@ -90,13 +90,12 @@ def _opened(path: Path) -> Any:
         import h5py
     except ImportError:
         raise MissingExtraError("Reading HDF5 files", "h5py", "files") from None
+    # Opened here first, so that a missing file or a folder gets the builtin error and not h5py's.
+    with path.open("rb"):
+        pass
     try:
         return h5py.File(path, "r")
-    except FileNotFoundError:
-        raise
     except OSError as error:
-        if path.is_dir():
-            raise
         raise FileFormatError(f"{path} is not a readable HDF5 file: {error}.") from None
 
 

@@ -36,9 +36,12 @@ def id_rows(
 
 def _id_row(row: ArrayLike, name: str, where: str) -> IntArray:
     # Sets are how ground truths are often held, and NumPy would make one object of them.
-    array = np.asarray(sorted(row) if isinstance(row, set | frozenset) else row)
+    expected = "a sequence of integer ids for each query"
+    try:
+        array = np.asarray(sorted(row) if isinstance(row, set | frozenset) else row)
+    except ValueError:  # ragged
+        raise InvalidTypeError(message(name, where, expected, repr(row))) from None
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
-        expected = "a sequence of integer ids for each query"
         got = f"a row of shape {array.shape} and dtype {array.dtype}"
         raise InvalidTypeError(message(name, where, expected, got))
     return cast(IntArray, array.astype(np.int64))

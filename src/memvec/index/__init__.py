@@ -1,8 +1,18 @@
 """The index of a fixed set of vectors: design, build, search, results."""
 
 from memvec.index._config import IndexConfig
+from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
 from memvec.index._index import Index
 from memvec.index._results import HitRow, Hits, TopHits, Work
 
-__all__ = ["HitRow", "Hits", "Index", "IndexConfig", "IndexDesign", "TopHits", "Work"]
+__all__ = [
+    "HitRow",
+    "Hits",
+    "Index",
+    "IndexConfig",
+    "IndexDesign",
+    "MachineCosts",
+    "TopHits",
+    "Work",
+]

@@ -1,105 +1,128 @@
-"""From vectors to the arrays that a search reads."""
+"""An index as a whole: made from vectors, written to a folder, read from it."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from memvec.assignment import Assignment, batch_assignment, random_assignment
-from memvec.constructions import memory_vectors
-from memvec.index._config import KMEANS_RULES, IndexConfig
-from memvec.kernels import run_blocks
-from memvec.theory import MatchLaw
-from memvec.types import Float32Array, Float64Array, IntArray
-
-_MEASURE_BLOCK = 4096
+from memvec.codes import CodeSpace
+from memvec.errors import CorruptIndexError
+from memvec.guarantee import CalibrationTable
+from memvec.index._calibration import Calibration, build_table, reserve_size
+from memvec.index._cascades import Cascade, CodeCascade, FloatCascade
+from memvec.index._config import IndexConfig
+from memvec.index._costs import MachineCosts
+from memvec.index._design import IndexDesign, design_index
+from memvec.index._encode import encode_units
+from memvec.index._units import Units, build_units
+from memvec.storage import open_folder, write_folder
+from memvec.types import Float32Array
 
 
 @dataclass(frozen=True, eq=False)
-class Units:
-    """Members in unit order with the memory vectors over them; every stage reads runs of rows.
+class IndexParts:
+    """Everything that an index is made of."""
 
-    Attributes
-    ----------
-    vectors : ndarray of shape (n_vectors, dim)
-        The members, unit after unit, float32 unit rows.
-    keys : ndarray of shape (n_vectors,)
-        The row of the caller's array that each member came from.
-    offsets : ndarray of shape (n_units + 1,)
-        Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
-    unit_vectors : ndarray of shape (n_units, dim)
-        The memory vectors.
-    law : MatchLaw
-        What matches score on them.
-    """
-
-    vectors: Float32Array
-    keys: IntArray
-    offsets: IntArray
-    unit_vectors: Float32Array
-    law: MatchLaw
+    design: IndexDesign
+    cascade: Cascade
+    calibration: Calibration
 
 
-def assign_vectors(
-    rows: Float32Array, unit_size: int, config: IndexConfig, progress: bool | None
-) -> Assignment:
-    """Share unit rows out over units as the configuration says."""
-    if config.assignment == "random":
-        return random_assignment(len(rows), unit_size, seed=config.seed)
-    rule = KMEANS_RULES[config.kmeans_rule]
-    return batch_assignment(
-        rows,
-        unit_size,
-        len(rows) if config.batch_size is None else config.batch_size,
-        construction=rule.construction,
-        normalised=rule.normalised,
-        iterations=config.iterations,
-        seed=config.seed,
-        progress=progress,
-    )
-
-
-def build_units(
+def build_parts(
     rows: Float32Array,
-    assignment: Assignment,
+    similarity: float,
+    miss_rate: float,
     config: IndexConfig,
-    effective_dim: float,
+    costs: MachineCosts,
     progress: bool | None,
-) -> Units:
-    """Lay members out in unit order and build the memory vectors over them."""
-    keys, offsets = assignment.order, assignment.offsets
-    vectors = rows[keys]
-    unit_vectors = memory_vectors(
-        vectors,
-        offsets,
-        construction=config.construction,
-        ridge=config.ridge,
-        normalised=config.normalised,
-        progress=progress,
+) -> IndexParts:
+    """Design, assign, encode and calibrate; `rows` are unit rows."""
+    design = design_index(rows, similarity, miss_rate, config, costs)
+    made = design.config
+    size = reserve_size(*rows.shape) if made.reserve == "auto" else min(made.reserve, len(rows) - 1)
+    rng = np.random.default_rng([made.seed, 1])
+    reserve = np.sort(rng.choice(len(rows), size, replace=False))
+    units = build_units(rows, reserve, made, progress)
+    cascade: Cascade
+    if made.codes == "none":
+        cascade = FloatCascade.of_units(units, similarity, design.effective_dim)
+    else:
+        cascade = encode_units(units, made, progress)
+    table = None
+    if size:
+        own = np.arange(len(rows) - size, len(rows))
+        table = build_table(cascade, units.vectors[own], own, similarity, progress)
+    return IndexParts(design, cascade, Calibration(cascade, table, similarity, made.seed))
+
+
+def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
+    """Write all arrays and settings to a folder, atomically."""
+    units, cascade = parts.cascade.units, parts.cascade
+    arrays = _fields(units)
+    meta: dict[str, Any] = {
+        "design": {**_fields(parts.design), "config": _fields(parts.design.config)},
+    }
+    if isinstance(cascade, CodeCascade):
+        arrays |= {name: getattr(cascade, name) for name in _CODE_ARRAYS}
+        arrays["flips"] = cascade.space.flips
+        meta["codes"] = {
+            "prefix_scale": cascade.prefix_scale,
+            "steps": cascade.space.steps,
+            "top": cascade.space.top,
+            "gain": cascade.space.gain,
+        }
+    if parts.calibration.table is not None:
+        table = _fields(parts.calibration.table)
+        arrays |= {f"calibration_{name}": array for name, array in table.items()}
+    write_folder(path, arrays, meta, where="Index.save")
+
+
+_CODE_ARRAYS = ("unit_blocks", "unit_scales", "prefix", "codes", "code_scales")
+
+
+def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
+    """Read what `save_parts` wrote; arrays are memory-mapped."""
+    arrays, meta = open_folder(path, verify=verify)
+    try:
+        return _assembled(arrays, meta)
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorruptIndexError(
+            f"The folder {os.fspath(path)!r} does not hold a whole index: {error!r}."
+        ) from error
+
+
+def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
+    settings = dict(meta["design"])
+    design = IndexDesign(**{**settings, "config": IndexConfig(**settings["config"])})
+    units = Units(**{field.name: arrays[field.name] for field in dataclasses.fields(Units)})
+    cascade: Cascade
+    if "codes" in meta:
+        codes = dict(meta["codes"])
+        prefix_scale = codes.pop("prefix_scale")
+        cascade = CodeCascade(
+            units=units,
+            space=CodeSpace(design.dim, arrays["flips"], **codes),
+            prefix_scale=prefix_scale,
+            **{name: arrays[name] for name in _CODE_ARRAYS},
+        )
+    else:
+        cascade = FloatCascade.of_units(units, design.similarity, design.effective_dim)
+    table = None
+    if "calibration_queries" in arrays:
+        names = [field.name for field in dataclasses.fields(CalibrationTable)]
+        table = CalibrationTable(**{name: arrays[f"calibration_{name}"] for name in names})
+    return IndexParts(
+        design, cascade, Calibration(cascade, table, design.similarity, design.config.seed)
     )
-    means, variances = _member_scores(vectors, offsets, unit_vectors)
-    squared_norms = np.einsum("ij,ij->i", unit_vectors, unit_vectors, dtype=np.float64)
-    law = MatchLaw.of_units(means, variances, squared_norms, effective_dim)
-    return Units(vectors, keys, offsets, unit_vectors, law)
 
 
-def _member_scores(
-    vectors: Float32Array, offsets: IntArray, unit_vectors: Float32Array
-) -> tuple[Float64Array, Float64Array]:
-    """Return mean and variance of the members' scores on their own memory vector."""
-    sizes = np.diff(offsets)
-    labels = np.repeat(np.arange(len(sizes)), sizes)
-    scores = np.empty(len(vectors))
-
-    def measure(start: int, stop: int) -> None:
-        own = unit_vectors[labels[start:stop]]
-        scores[start:stop] = np.einsum("ij,ij->i", vectors[start:stop], own)
-
-    run_blocks(measure, len(vectors), _MEASURE_BLOCK)
-    means = np.bincount(labels, scores, len(sizes)) / sizes
-    squares = np.bincount(labels, (scores - means[labels]) ** 2, len(sizes)) / sizes
-    return means, squares
+def _fields(thing: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are."""
+    return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
 
 
-__all__ = ["Units", "assign_vectors", "build_units"]
+__all__ = ["IndexParts", "build_parts", "load_parts", "save_parts"]

@@ -9,10 +9,13 @@ from memvec import checks
 from memvec.constructions import CONSTRUCTIONS, Construction
 from memvec.errors import InvalidValueError
 
+Auto = Literal["auto"]
 AssignmentName = Literal["kmeans", "random"]
-ASSIGNMENTS: tuple[AssignmentName, ...] = ("kmeans", "random")
-
+CodesName = Literal["none", "sign", "estimate"]
 KmeansRule = Literal["sum", "sum+norm", "pinv", "pinv+norm"]
+
+ASSIGNMENTS: tuple[AssignmentName, ...] = ("kmeans", "random")
+CODES: tuple[CodesName, ...] = ("none", "sign", "estimate")
 
 
 class _Rule(NamedTuple):
@@ -33,25 +36,36 @@ KMEANS_RULES: dict[KmeansRule, _Rule] = {
 class IndexConfig:
     """How an index is built; every variant of the paper is one of these.
 
+    What is "auto" is chosen by the design step from the data and from what is asked.
+
     Attributes
     ----------
-    construction : {"pinv", "sum", "ridge"}
+    construction : {"auto", "pinv", "sum", "ridge"}
         How the members of a unit become its memory vector.
     ridge : float
-        λ of the ridge construction; 0 for the others.
+        λ of the ridge construction, infinity for the centroid; 0 for the others.
     normalised : bool
         Scale memory vectors to norm 1.
-    assignment : {"kmeans", "random"}
+    assignment : {"auto", "kmeans", "random"}
         Which vectors share a unit.
-    kmeans_rule : {"pinv+norm", "pinv", "sum+norm", "sum"}
+    kmeans_rule : {"sum+norm", "sum", "pinv", "pinv+norm"}
         What represents a unit while k-means runs (the paper's Table 1). Without the norm, long
         representatives attract ever more vectors where the data has a common direction.
     unit_size : "auto" or int
-        Vectors a unit on average, n; "auto" takes the size of least cost.
+        Vectors a unit on average, n.
     batch_size : int or None
-        Run k-means in random batches of this many vectors; None takes all at once.
+        Run k-means in random batches of this many vectors (the paper's batch assignment).
     iterations : int
         Rounds of k-means at most.
+    codes : {"auto", "none", "sign", "estimate"}
+        Test float32 memory vectors and members, or their sign codes: as in the paper ("sign"), or
+        with the scale that makes them estimates of the inner product.
+    symmetric : bool
+        Binarise the query, too: codes are then compared by Hamming distance.
+    unit_words : "auto" or int
+        Words of 64 bits of a unit's code that are tested.
+    reserve : "auto" or int
+        Vectors kept out of the units to calibrate on; searches test them one by one.
     seed : int
         Fixes everything random.
 
@@ -61,32 +75,44 @@ class IndexConfig:
     20
     """
 
-    construction: Construction = "pinv"
+    construction: Construction | Auto = "auto"
     ridge: float = 0.0
     normalised: bool = False
-    assignment: AssignmentName = "kmeans"
-    kmeans_rule: KmeansRule = "pinv+norm"
-    unit_size: int | Literal["auto"] = "auto"
+    assignment: AssignmentName | Auto = "auto"
+    kmeans_rule: KmeansRule = "sum+norm"
+    unit_size: int | Auto = "auto"
     batch_size: int | None = None
     iterations: int = 10
+    codes: CodesName | Auto = "auto"
+    symmetric: bool = False
+    unit_words: int | Auto = "auto"
+    reserve: int | Auto = "auto"
     seed: int = 0
 
     def __post_init__(self) -> None:
         where = "IndexConfig"
-        checks.choice(self.construction, "construction", where, CONSTRUCTIONS)
-        checks.choice(self.assignment, "assignment", where, ASSIGNMENTS)
+        checks.choice(self.construction, "construction", where, ("auto", *CONSTRUCTIONS))
+        checks.choice(self.assignment, "assignment", where, ("auto", *ASSIGNMENTS))
+        checks.choice(self.codes, "codes", where, ("auto", *CODES))
         checks.choice(self.kmeans_rule, "kmeans_rule", where, tuple(KMEANS_RULES))
         checks.real(self.ridge, "ridge", where, low=0.0)
         checks.integer(self.iterations, "iterations", where)
         checks.integer(self.seed, "seed", where, minimum=0)
-        if self.unit_size != "auto":
-            checks.integer(self.unit_size, "unit_size", where)
-        if self.batch_size is not None:
-            checks.integer(self.batch_size, "batch_size", where)
+        self._check_counts(where)
         if self.ridge > 0 and self.construction != "ridge":
             raise InvalidValueError(
                 checks.message("ridge", where, f"0 for {self.construction!r}", self.ridge)
             )
+
+    def _check_counts(self, where: str) -> None:
+        if self.unit_size != "auto":
+            checks.integer(self.unit_size, "unit_size", where)
+        if self.unit_words != "auto":
+            checks.integer(self.unit_words, "unit_words", where)
+        if self.reserve != "auto":
+            checks.integer(self.reserve, "reserve", where, minimum=0)
+        if self.batch_size is not None:
+            checks.integer(self.batch_size, "batch_size", where)
 
 
 __all__ = ["KMEANS_RULES", "IndexConfig"]

@@ -1,98 +1,205 @@
-"""From what is asked and what the data is like to the size of a unit."""
+"""From what is asked and what the data is like to a configuration without an "auto"."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
 
 from memvec.index._config import IndexConfig
-from memvec.theory import effective_dimension, optimal_design, unit_design
+from memvec.index._costs import MachineCosts
+from memvec.theory import effective_dimension, optimal_design
 from memvec.types import Float32Array
 
 # Pairs drawn to measure the effective dimension: a relative error of about 0.5 %.
 _PAIRS = 50_000
-# k-means keeps the matches of a query together, so it bears larger units than the law of random
-# ones allows. The paper packs ten; on WordNet embeddings ten cost less than the law's two to four.
+# Data that fills this share of its dimensions has no neighbourhoods for k-means to find.
+_FILLED = 0.5
+# √N units balance the tests of units against those of members. Three times as many were fastest
+# on 115,000 sentence embeddings: members of the units visited outnumber the units by far.
+_UNITS_PER_ROOT = 3.0
+# Larger units hold too many directions for pinv; their centroid separates better from 30 on.
+_LARGEST_PINV_UNIT = 30
+# The paper packs ten; on WordNet embeddings ten cost less than the two to four of random units.
 _SMALLEST_KMEANS_UNIT = 10
+# What is known of a query and a vector in the signs of a rotated one: √(2/π) for the code, and
+# 0.978 for a query of four levels (√(2/π) for a binary one).
+_CODE_SHARE = math.sqrt(2 / math.pi)
+_QUERY_SHARE = 0.978
+_SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
+_WORDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
+_PREFIX_WORDS = 2
 
 
 @dataclass(frozen=True)
 class IndexDesign:
-    """The choice of unit size, and what it is expected to cost.
+    """The configuration chosen, and what it was chosen from.
 
     Attributes
     ----------
     similarity, miss_rate : float
         What the index is designed for: α₀ and ε.
-    dim, effective_dim : float
-        The dimension of the vectors, and the one that the laws are given.
-    unit_size : int
-        Vectors a unit n.
-    cost_ratio : float or None
-        Inner products spent over those of the exhaustive scan, by the law of random units; None
-        where it does not apply (a unit as large as the effective dimension).
-    chosen : bool
-        Whether the size was chosen here; otherwise the configuration fixed it.
+    n_vectors, dim : int
+        The size of the data.
+    effective_dim : float
+        The dimension of uniform vectors with cosines as large.
+    config : IndexConfig
+        The configuration, with every "auto" decided.
+    expected_microseconds : float or None
+        The time of one query by the cost model; None where it has no law of the data.
     """
 
     similarity: float
     miss_rate: float
+    n_vectors: int
     dim: int
     effective_dim: float
-    unit_size: int
-    cost_ratio: float | None
-    chosen: bool
+    config: IndexConfig
+    expected_microseconds: float | None = None
+
+    @property
+    def unit_size(self) -> int:
+        """Vectors a unit on average."""
+        return int(self.config.unit_size)
 
     def __str__(self) -> str:
-        how = "of least cost" if self.chosen else "as configured"
-        cost = "unknown" if self.cost_ratio is None else f"{self.cost_ratio:.3f} of a scan"
+        made = self.config
+        tests = "float32" if made.codes == "none" else f"{64 * int(made.unit_words)}-bit codes"
         return (
-            f"units of {self.unit_size} ({how}) for similarity {self.similarity:g} and miss rate "
-            f"{self.miss_rate:g}; dimension {self.dim}, effective {self.effective_dim:.0f}; "
-            f"expected cost for random units: {cost}"
+            f"{made.assignment} units of {made.unit_size}, {made.construction} memory vectors "
+            f"tested by {tests}, for similarity {self.similarity:g} and miss rate "
+            f"{self.miss_rate:g}; effective dimension {self.effective_dim:.0f} of {self.dim}"
         )
 
 
 def design_index(
-    rows: Float32Array, similarity: float, miss_rate: float, config: IndexConfig
+    rows: Float32Array,
+    similarity: float,
+    miss_rate: float,
+    config: IndexConfig,
+    costs: MachineCosts,
 ) -> IndexDesign:
-    """Return the size of units for this data; a size fixed by the configuration is kept."""
+    """Decide what the configuration leaves open."""
     n_vectors, dim = rows.shape
-    effective = float(dim)
-    if n_vectors > 1:
-        measured = effective_dimension(rows, pairs=_PAIRS, seed=config.seed).dimension
-        effective = min(max(measured, 2.0), float(dim)) if dim > 1 else 1.0
-    if config.unit_size != "auto":
-        size = int(config.unit_size)
-        cost = _expected_cost(size, effective, similarity, miss_rate)
-        return IndexDesign(similarity, miss_rate, dim, effective, size, cost, chosen=False)
-    size = _cheapest_size(n_vectors, effective, similarity, miss_rate)
-    if config.assignment == "kmeans":
-        size = max(size, min(_SMALLEST_KMEANS_UNIT, n_vectors))
-    cost = _expected_cost(size, effective, similarity, miss_rate)
-    return IndexDesign(similarity, miss_rate, dim, effective, size, cost, chosen=True)
+    effective = _effective_dimension(rows, config.seed)
+    uniform = effective >= _FILLED * dim
+    made = config
+    if made.assignment == "auto":
+        made = replace(made, assignment="random" if uniform else "kmeans")
+    if made.codes == "auto":
+        made = replace(made, codes="estimate")
+    time = None
+    if made.codes == "none":
+        made = _design_without_codes(made, n_vectors, effective, similarity, miss_rate)
+    elif made.assignment == "random":
+        made, time = _design_random_units(made, rows.shape, similarity, miss_rate, costs)
+    else:
+        made = _design_kmeans_units(made, n_vectors, dim)
+    if made.construction == "auto":
+        made = _design_construction(made)
+    return IndexDesign(similarity, miss_rate, n_vectors, dim, effective, made, time)
 
 
-def _cheapest_size(n_vectors: int, effective: float, similarity: float, miss_rate: float) -> int:
-    if effective < 2.0:
-        return 1
-    return optimal_design(
-        "pinv",
-        dim=effective,
-        similarity=similarity,
-        miss_rate=miss_rate,
-        max_unit_size=min(n_vectors, math.floor(effective)),
-    ).unit_size
+def _effective_dimension(rows: Float32Array, seed: int) -> float:
+    n_vectors, dim = rows.shape
+    if n_vectors < 2 or dim < 2:
+        return float(dim)
+    measured = effective_dimension(rows, pairs=_PAIRS, seed=seed).dimension
+    return min(max(measured, 2.0), float(dim))
 
 
-def _expected_cost(
-    size: int, effective: float, similarity: float, miss_rate: float
-) -> float | None:
-    if size > effective or effective < 2.0:
-        return None
-    return unit_design(
-        "pinv", unit_size=size, dim=effective, similarity=similarity, miss_rate=miss_rate
-    ).cost_ratio
+def _design_without_codes(
+    config: IndexConfig, n_vectors: int, effective: float, similarity: float, miss_rate: float
+) -> IndexConfig:
+    """Take the paper's unit size of least cost for random units, and at least ten for k-means."""
+    made = replace(config, unit_words=1) if config.unit_words == "auto" else config
+    if made.unit_size != "auto":
+        return made
+    size = 1
+    if effective >= 2.0:
+        size = optimal_design(
+            "pinv",
+            dim=effective,
+            similarity=similarity,
+            miss_rate=miss_rate,
+            max_unit_size=min(n_vectors, math.floor(effective)),
+        ).unit_size
+    if made.assignment == "kmeans":
+        size = max(size, _SMALLEST_KMEANS_UNIT)
+    return replace(made, unit_size=min(size, n_vectors))
+
+
+def _design_random_units(
+    config: IndexConfig,
+    shape: tuple[int, int],
+    similarity: float,
+    miss_rate: float,
+    costs: MachineCosts,
+) -> tuple[IndexConfig, float]:
+    """Take the unit size and the words of least expected time, by the law of codes of units."""
+    n_vectors, dim = shape
+    n_words = -(-dim // 64)
+    sizes = _SIZES if config.unit_size == "auto" else (config.unit_size,)
+    words = _WORDS if config.unit_words == "auto" else (config.unit_words,)
+    query_share = _CODE_SHARE if config.symmetric else _QUERY_SHARE
+    best = min(
+        (
+            _random_units_time(n_vectors, dim, n, b, similarity, miss_rate, query_share, costs),
+            n,
+            b,
+        )
+        for n in sizes
+        for b in sorted({min(b, n_words) for b in words})
+        if n == sizes[0] or n < min(dim, n_vectors)
+    )
+    return replace(config, unit_size=best[1], unit_words=best[2]), best[0]
+
+
+def _random_units_time(
+    n_vectors: int,
+    dim: int,
+    size: int,
+    words: int,
+    similarity: float,
+    miss_rate: float,
+    query_share: float,
+    costs: MachineCosts,
+) -> float:
+    """Return the expected microseconds of a query that has no match.
+
+    In standard deviations of the code's noise, unrelated queries score N(0, 1) on a unit, and a
+    match of similarity α scores α·s·√(b/n) on average with s = 0.78 for codes of b bits; knowing
+    the inner product removes the share s²·α²·b/d of the variance.
+    """
+    bits = words * 64
+    share = _CODE_SHARE * query_share
+    norm = math.sqrt(size * (dim - 2) / (dim - size - 1)) if dim > size + 1 else math.inf
+    mean = similarity * share * math.sqrt(bits) / norm
+    spread = math.sqrt(max(0.05, 1 - (share * similarity) ** 2 * min(1.0, bits / dim)))
+    limit = mean + spread * float(special.ndtri(miss_rate))
+    passed = float(special.ndtr(-limit))
+    n_units = n_vectors / size
+    test = costs.code + words * costs.word
+    visit = costs.visit + size * _PREFIX_WORDS * costs.member_word
+    return 1e-3 * n_units * (test + passed * visit)
+
+
+def _design_kmeans_units(config: IndexConfig, n_vectors: int, dim: int) -> IndexConfig:
+    made = config
+    if made.unit_words == "auto":
+        made = replace(made, unit_words=-(-dim // 64))
+    if made.unit_size == "auto":
+        size = max(_SMALLEST_KMEANS_UNIT, round(math.sqrt(n_vectors) / _UNITS_PER_ROOT))
+        made = replace(made, unit_size=min(size, n_vectors))
+    return made
+
+
+def _design_construction(config: IndexConfig) -> IndexConfig:
+    if int(config.unit_size) <= _LARGEST_PINV_UNIT or config.assignment == "random":
+        return replace(config, construction="pinv")
+    return replace(config, construction="ridge", ridge=float(np.inf))
 
 
 __all__ = ["IndexDesign", "design_index"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import numpy as np
@@ -9,32 +10,28 @@ import numpy as np
 from memvec import checks
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Certificate
-from memvec.index._build import Units, assign_vectors, build_units
+from memvec.index._build import IndexParts, build_parts, load_parts, save_parts
+from memvec.index._cascades import Found
 from memvec.index._config import IndexConfig
-from memvec.index._design import IndexDesign, design_index
-from memvec.index._results import Hits, TopHits, Work
-from memvec.index._search import (
-    Found,
-    best_in,
-    best_units,
-    matches_in,
-    unit_scores,
-    units_above,
-)
-from memvec.kernels import FLOAT32_SLACK, run_blocks
+from memvec.index._costs import MachineCosts
+from memvec.index._design import IndexDesign
+from memvec.index._results import Hits, Spent, TopHits
+from memvec.index._top import search_best
+from memvec.kernels import N_COUNTS, collect_matches, run_blocks
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
-# Queries that one thread answers at a time.
+# Queries that one thread answers at a time, where units are selected by hand.
 _QUERY_BLOCK = 16
-# Above a half, the quantile of the law lies over its mean, and the test would be of no use.
-_HIGHEST_MISS_RATE = 0.5
+# Below every cosine, so that everything matches.
+_ANYTHING = -2.0
 
 
 class Index:
-    """An immutable index of vectors, made by :meth:`Index.build`.
+    """An immutable index of vectors, made by :meth:`Index.build` or :meth:`Index.open`.
 
-    A query is tested against the memory vector of each unit; the members of the units that pass
-    are scored exactly. The similarity is the cosine.
+    A query is tested against the memory vector of each unit, by its code or in float32; members of
+    the units that pass are tested in turn, and what is left is scored exactly. The similarity is
+    the cosine.
 
     Examples
     --------
@@ -46,10 +43,8 @@ class Index:
     [[0], [1], [2]]
     """
 
-    def __init__(self, units: Units, design: IndexDesign, config: IndexConfig) -> None:
-        self._units = units
-        self.design = design
-        self.config = config
+    def __init__(self, parts: IndexParts) -> None:
+        self._parts = parts
 
     @classmethod
     def build(
@@ -59,6 +54,7 @@ class Index:
         similarity: float = 0.7,
         miss_rate: float = 0.01,
         config: IndexConfig | None = None,
+        machine: MachineCosts | None = None,
         progress: bool | None = None,
     ) -> Index:
         """Build an index.
@@ -71,39 +67,107 @@ class Index:
         similarity : float, default 0.7
             α₀ in (0, 1], the cosine the index is designed for. Others can be searched, too.
         miss_rate : float, default 0.01
-            ε in (0, 0.5), the share of matches that searches may miss.
+            ε in (0, 1), the share of matches that searches may miss.
         config : IndexConfig, optional
             Fixes parts of the design.
+        machine : MachineCosts, optional
+            What the steps of a search cost on the machine that will run it.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
         where = "Index.build"
         similarity = checks.similarity(similarity, where)
-        miss_rate = _miss_rate(miss_rate, where)
-        config = IndexConfig() if config is None else config
+        miss_rate = checks.miss_rate(miss_rate, where)
         rows = checks.unit_rows(vectors, "vectors", where)
-        design = design_index(rows, similarity, miss_rate, config)
-        assignment = assign_vectors(rows, design.unit_size, config, progress)
-        units = build_units(rows, assignment, config, design.effective_dim, progress)
-        return cls(units, design, config)
+        costs = MachineCosts() if machine is None else machine
+        return cls(
+            build_parts(rows, similarity, miss_rate, config or IndexConfig(), costs, progress)
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the index to a folder, replacing an index that is there.
+
+        A crash at any point leaves the old index or the new one.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Index.build([[1.0, 0.0], [0.0, 1.0]]).save(folder + "/two.mv")
+        ...     Index.open(folder + "/two.mv").range_search([1.0, 0.2]).ids
+        array([0])
+        """
+        save_parts(self._parts, path)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Index:
+        """Open a saved index, memory-mapped.
+
+        Parameters
+        ----------
+        path : str or path
+            The folder it was saved to.
+        verify : bool, default False
+            Read everything and compare checksums; without it only sizes and shapes are checked.
+        """
+        return cls(load_parts(path, verify=verify))
+
+    @property
+    def design(self) -> IndexDesign:
+        """What was chosen for this data, and why."""
+        return self._parts.design
+
+    @property
+    def config(self) -> IndexConfig:
+        """The configuration, with everything decided."""
+        return self._parts.design.config
 
     @property
     def dim(self) -> int:
         """The dimension of the vectors."""
-        return int(self._units.vectors.shape[1])
+        return self.design.dim
 
     @property
     def unit_sizes(self) -> IntArray:
-        """The number of vectors in each unit, shape (n_units,)."""
-        return np.diff(self._units.offsets)
+        """The number of vectors in each unit, the reserve left out, shape (n_units,)."""
+        units = self._parts.cascade.units
+        return np.diff(units.offsets)[: units.n_tested]
 
     @property
     def unit_vectors(self) -> Float32Array:
         """The memory vectors, shape (n_units, dim)."""
-        return self._units.unit_vectors
+        return self._parts.cascade.units.unit_vectors
+
+    @property
+    def labels(self) -> IntArray:
+        """The unit of each vector, shape (n_vectors,); -1 for those of the reserve."""
+        units = self._parts.cascade.units
+        labels = np.empty(len(self), dtype=np.int64)
+        labels[units.keys] = units.unit_of(np.arange(len(self)))
+        labels[labels >= units.n_tested] = -1
+        return labels
+
+    def unit_scores(self, queries: ArrayLike) -> Float32Array:
+        """Return what the unit test sees: yᵀm, or its estimate by codes.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Rows are scaled to norm 1.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_units)
+            float32. With codes, the score is given in shares of what a match 1 would score.
+        """
+        rows = checks.unit_queries(queries, "queries", "Index.unit_scores", dim=self.dim)
+        scores = np.empty((len(rows), len(self.unit_sizes)), dtype=np.float32)
+        for query, row in enumerate(rows):
+            scores[query] = self._parts.cascade.unit_scores(row)
+        return scores
 
     def __len__(self) -> int:
-        return len(self._units.vectors)
+        return self.design.n_vectors
 
     def __repr__(self) -> str:
         return f"Index({len(self)} vectors of dimension {self.dim}, {len(self.unit_sizes)} units)"
@@ -127,10 +191,11 @@ class Index:
         similarity : float, optional
             α₀ in (0, 1]; that of the build by default. At 1 exact copies are found.
         miss_rate : float, optional
-            ε in (0, 0.5); that of the build by default.
+            ε in (0, 1); that of the build by default.
         threshold : float, optional
-            One raw threshold τ for the score of every unit, instead of the model's; −inf visits
-            all of them.
+            One raw threshold τ for the score of every unit, instead of the calibrated ones; −inf
+            visits all of them. Members of the units that pass are scored exactly. With codes, the
+            score is its estimate, in shares of what a match 1 would score.
         units : int, optional
             Visit this many units, those of highest score, instead of testing them.
         threads : int, optional
@@ -144,20 +209,37 @@ class Index:
         """
         where = "Index.range_search"
         rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
-        similarity = self._similarity(similarity, where)
-        select, certificate = self._selection(similarity, miss_rate, threshold, units, where)
+        level = self._similarity(similarity, where)
+        rate = self._miss_rate(miss_rate, where)
+        if threshold is None and units is None:
+            slack = self._parts.calibration.for_range(level, rate)
+            found = self._parts.cascade.search(rows, level, slack.stages, threads)
+            return self._hits(found, slack.certificate)
+        select, certificate = self._by_hand(threshold, units, where)
+        return self._hits(self._search_selected(select, rows, level, threads), certificate)
 
-        def answer(query: Float32Array) -> Found:
-            return matches_in(self._units, query, select(query), similarity)
+    def count(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        threads: int | None = None,
+    ) -> IntArray:
+        """Count everything above a similarity, for each query.
 
-        found = _answer_all(answer, rows, threads)
-        return Hits(
-            np.concatenate([[0], np.cumsum([len(one.ids) for one in found])]).astype(np.int64),
-            np.concatenate([np.empty(0, dtype=np.int64), *(one.ids for one in found)]),
-            np.concatenate([np.empty(0), *(one.scores for one in found)]).astype(np.float32),
-            certificate,
-            self._work(found),
-        )
+        Parameters
+        ----------
+        queries, similarity, miss_rate, threads
+            As in :meth:`range_search`.
+
+        Examples
+        --------
+        >>> index = Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> index.count([[1.0, 0.1], [-1.0, 0.0]], similarity=0.8)
+        array([2, 0])
+        """
+        return self.range_search(queries, similarity, miss_rate=miss_rate, threads=threads).counts
 
     def search(
         self,
@@ -171,16 +253,15 @@ class Index:
     ) -> TopHits:
         """Find the k most similar vectors.
 
-        Units are visited in the order of the highest similarity they may still hold by the
-        model, until the k-th best found beats what any unvisited one may hold.
-
         Parameters
         ----------
         queries : array_like of shape (n_queries, dim) or (dim,)
             Rows are scaled to norm 1.
         k : int
             How many, at most the number of vectors.
-        miss_rate, threshold, units, threads
+        miss_rate : float, optional
+            The share of the k nearest that may be missed on average.
+        threshold, units, threads
             As in :meth:`range_search`.
 
         Examples
@@ -197,24 +278,13 @@ class Index:
                 checks.message("k", where, f"at most the {len(self)} vectors of the index", k)
             )
         rate = self._miss_rate(miss_rate, where)
-        by_hand = threshold is not None or units is not None
-        select, certificate = self._selection(1.0, miss_rate, threshold, units, where)
-
-        def answer(query: Float32Array) -> Found:
-            if by_hand:
-                chosen = select(query)
-                return best_in(self._units, query, chosen, np.ones(len(chosen)), k)
-            potentials = self._units.law.potentials(unit_scores(self._units, query), rate)
-            order = np.argsort(-potentials, kind="stable")
-            return best_in(self._units, query, order, potentials[order], k)
-
-        found = _answer_all(answer, rows, threads)
-        ids = np.full((len(rows), k), -1, dtype=np.int64)
-        scores = np.full((len(rows), k), -np.inf, dtype=np.float32)
-        for query, one in enumerate(found):
-            ids[query, : len(one.ids)] = one.ids
-            scores[query, : len(one.ids)] = one.scores
-        return TopHits(ids, scores, certificate, self._work(found))
+        if threshold is None and units is None:
+            slack = self._parts.calibration.for_best(k, rate)
+            found = search_best(self._parts, rows, k, slack.stages, threads)
+            return self._top(found, k, slack.certificate)
+        select, certificate = self._by_hand(threshold, units, where)
+        found = self._search_selected(select, rows, _ANYTHING, threads)
+        return self._top(found, k, certificate)
 
     def contains(
         self,
@@ -249,22 +319,25 @@ class Index:
         array([ True, False])
         """
         where = "Index.contains"
+        if verify:
+            hits = self.range_search(
+                queries,
+                similarity,
+                miss_rate=miss_rate,
+                threshold=threshold,
+                units=units,
+                threads=threads,
+            )
+            return hits.counts > 0
         rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
-        similarity = self._similarity(similarity, where)
-        select, _ = self._selection(similarity, miss_rate, threshold, units, where)
-        answers = np.empty(len(rows), dtype=bool)
-
-        def test(start: int, stop: int) -> None:
-            for query in range(start, stop):
-                selected = select(rows[query])
-                if verify:
-                    found = matches_in(self._units, rows[query], selected, similarity)
-                    answers[query] = len(found.ids) > 0
-                else:
-                    answers[query] = len(selected) > 0
-
-        run_blocks(test, len(rows), _QUERY_BLOCK, threads=threads)
-        return answers
+        level = self._similarity(similarity, where)
+        if threshold is not None or units is not None:
+            select, _ = self._by_hand(threshold, units, where)
+            return np.array([len(select(query)) > 0 for query in rows], dtype=bool)
+        slack = self._parts.calibration.for_range(level, self._miss_rate(miss_rate, where))
+        found = self._parts.cascade.search(rows, level, slack.stages, threads)
+        untested = len(self._parts.cascade.units.offsets) - 1 - len(self.unit_sizes)
+        return np.asarray(found.counts[:, 0] > untested) | (np.diff(found.offsets) > 0)
 
     def _similarity(self, similarity: float | None, where: str) -> float:
         if similarity is None:
@@ -272,75 +345,85 @@ class Index:
         return checks.similarity(similarity, where)
 
     def _miss_rate(self, miss_rate: float | None, where: str) -> float:
-        return self.design.miss_rate if miss_rate is None else _miss_rate(miss_rate, where)
+        return self.design.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
 
-    def _selection(
-        self,
-        similarity: float,
-        miss_rate: float | None,
-        threshold: float | None,
-        units: int | None,
-        where: str,
+    def _by_hand(
+        self, threshold: float | None, units: int | None, where: str
     ) -> tuple[Callable[[Float32Array], IntArray], Certificate]:
-        """Return how units are selected for a query, and what that promises."""
-        rate = self._miss_rate(miss_rate, where)
-        if threshold is not None and units is not None:
+        """Return how units are selected by a raw threshold or by number, and what that promises."""
+        scores = self._parts.cascade.unit_scores
+        if units is not None and threshold is not None:
             raise InvalidValueError(
                 checks.message("units", where, "left out where 'threshold' is given", units)
             )
         if units is not None:
             count = checks.integer(units, "units", where)
-            certificate = _visiting(count >= len(self.unit_sizes))
-            return lambda query: best_units(self._units, query, count), certificate
-        if threshold is not None:
-            level = checks.real(threshold, "threshold", where)
-            limits = np.full(len(self.unit_sizes), level)
-            certificate = _visiting(level == -np.inf)
-        else:
-            limits = self._units.law.thresholds(similarity, rate)
-            certificate = Certificate("model", rate)
-        # Unit scores are float32: rounding must not fail a match that is at the limit.
-        cuts = (limits - FLOAT32_SLACK).astype(np.float32)
-        return lambda query: units_above(self._units, query, cuts), certificate
+            everything = count >= len(self.unit_sizes)
+            return lambda query: np.argsort(-scores(query), kind="stable")[:count], _visiting(
+                everything
+            )
+        level = checks.real(threshold, "threshold", where)
+        return lambda query: np.flatnonzero(scores(query) >= level), _visiting(level == -np.inf)
 
-    def _work(self, found: list[Found]) -> Work:
-        return Work(
-            n_queries=len(found),
-            n_vectors=len(self),
-            unit_tests=len(found) * len(self.unit_sizes),
-            units_visited=sum(one.units_visited for one in found),
-            members_scored=sum(one.members_scored for one in found),
+    def _search_selected(
+        self,
+        select: Callable[[Float32Array], IntArray],
+        rows: Float32Array,
+        similarity: float,
+        threads: int | None,
+    ) -> Found:
+        """Score the members of selected units and of the reserve, without codes."""
+        units = self._parts.cascade.units
+        untested = np.arange(units.n_tested, len(units.offsets) - 1)
+        answers: dict[int, tuple[IntArray, np.ndarray, list[int]]] = {}
+
+        def answer(start: int, stop: int) -> None:
+            for query in range(start, stop):
+                chosen = np.concatenate([select(rows[query]), untested])
+                n_members = int((units.offsets[chosen + 1] - units.offsets[chosen]).sum())
+                ids, scores = np.empty(n_members, dtype=np.int64), np.empty(n_members)
+                n = collect_matches(
+                    rows[query],
+                    units.vectors,
+                    units.keys,
+                    units.offsets,
+                    chosen,
+                    similarity,
+                    ids,
+                    scores,
+                )
+                answers[query] = ids[:n], scores[:n], [len(chosen), n_members, 0, n_members]
+
+        run_blocks(answer, len(rows), _QUERY_BLOCK, threads=threads)
+        ordered = [answers[query] for query in range(len(rows))]
+        return Found(
+            np.cumsum([0, *(len(ids) for ids, _, _ in ordered)]),
+            np.concatenate([np.empty(0, dtype=np.int64), *(ids for ids, _, _ in ordered)]),
+            np.concatenate([np.empty(0), *(scores for _, scores, _ in ordered)]),
+            np.array([counts for _, _, counts in ordered]).reshape(-1, N_COUNTS),
         )
+
+    def _hits(self, found: Found, certificate: Certificate) -> Hits:
+        scores = found.scores.astype(np.float32)
+        return Hits(found.offsets, found.ids, scores, certificate, self._spent(found))
+
+    def _top(self, found: Found, k: int, certificate: Certificate) -> TopHits:
+        n_queries = len(found.offsets) - 1
+        ids = np.full((n_queries, k), -1, dtype=np.int64)
+        scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
+        for query in range(n_queries):
+            start = found.offsets[query]
+            stop = min(start + k, found.offsets[query + 1])
+            ids[query, : stop - start] = found.ids[start:stop]
+            scores[query, : stop - start] = found.scores[start:stop]
+        return TopHits(ids, scores, certificate, self._spent(found))
+
+    def _spent(self, found: Found) -> Spent:
+        return Spent(found.counts, self._parts.cascade.units.n_tested, self.design.n_vectors)
 
 
 def _visiting(everything: bool) -> Certificate:
     return Certificate("exact", 0.0) if everything else Certificate("none", None)
-
-
-def _miss_rate(value: float, where: str) -> float:
-    return checks.real(
-        value,
-        "miss_rate",
-        where,
-        low=0.0,
-        high=_HIGHEST_MISS_RATE,
-        low_open=True,
-        high_open=True,
-    )
-
-
-def _answer_all(
-    answer: Callable[[Float32Array], Found], rows: Float32Array, threads: int | None
-) -> list[Found]:
-    """Answer every query, several threads sharing them."""
-    found: dict[int, Found] = {}
-
-    def answer_some(start: int, stop: int) -> None:
-        for query in range(start, stop):
-            found[query] = answer(rows[query])
-
-    run_blocks(answer_some, len(rows), _QUERY_BLOCK, threads=threads)
-    return [found[query] for query in range(len(rows))]
 
 
 __all__ = ["Index"]

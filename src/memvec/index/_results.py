@@ -12,37 +12,63 @@ from memvec.guarantee import Certificate
 from memvec.types import Float32Array, IntArray
 
 
+class Spent(NamedTuple):
+    """What each query of a search spent, as the kernels count it.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (n_queries, 4)
+        Units visited, members tested, whole codes tested, exact products.
+    n_units, n_vectors : int
+        The size of the index.
+    """
+
+    counts: IntArray
+    n_units: int
+    n_vectors: int
+
+    def total(self) -> Work:
+        """Return the sum over the queries."""
+        n_queries = len(self.counts)
+        visited, members, codes, exact = (int(sum_) for sum_ in self.counts.sum(axis=0))
+        return Work(
+            n_queries, self.n_vectors, n_queries * self.n_units, visited, members, codes, exact
+        )
+
+
 @dataclass(frozen=True)
 class Work:
-    """Inner products spent, summed over the queries.
+    """What a search spent, summed over the queries.
 
     Attributes
     ----------
     n_queries, n_vectors : int
         The size of the question.
     unit_tests : int
-        Scores with memory vectors.
+        Memory vectors tested, by float32 or by code.
     units_visited : int
-        Units whose members were scored.
-    members_scored : int
-        Scores with members.
+        Units whose members were tested.
+    members_tested : int
+        Members of those units, tested by float32 or by the first words of their codes.
+    codes_tested : int
+        Members whose whole code was tested.
+    exact_products : int
+        Members scored exactly.
     """
 
     n_queries: int
     n_vectors: int
     unit_tests: int
     units_visited: int
-    members_scored: int
-
-    @property
-    def products(self) -> int:
-        """All inner products: M + Σ nᵢ over the units visited, for each query."""
-        return self.unit_tests + self.members_scored
+    members_tested: int
+    codes_tested: int
+    exact_products: int
 
     @property
     def cost_ratio(self) -> float:
-        """Products over those of the exhaustive scan, C/N (paper, Section 5); 0 for no query."""
-        return self.products / max(1, self.n_queries * self.n_vectors)
+        """Vectors compared over those of the exhaustive scan: (M + Σ nᵢ)/N (paper, Section 5)."""
+        compared = self.unit_tests + self.members_tested
+        return compared / max(1, self.n_queries * self.n_vectors)
 
 
 class HitRow(NamedTuple):
@@ -66,15 +92,20 @@ class Hits:
         Their cosines with the query, float32.
     certificate : Certificate
         What is promised about the matches missed.
-    work : Work
-        What was spent.
+    spent : Spent
+        What each query spent; `work` is their sum.
     """
 
     offsets: IntArray
     ids: IntArray
     scores: Float32Array
     certificate: Certificate
-    work: Work
+    spent: Spent
+
+    @property
+    def work(self) -> Work:
+        """What was spent, summed over the queries."""
+        return self.spent.total()
 
     @property
     def counts(self) -> IntArray:
@@ -110,14 +141,19 @@ class TopHits:
         Their cosines, float32, falling; -inf where there is no id.
     certificate : Certificate
         What is promised about the vectors missed.
-    work : Work
-        What was spent.
+    spent : Spent
+        What each query spent; `work` is their sum.
     """
 
     ids: IntArray
     scores: Float32Array
     certificate: Certificate
-    work: Work
+    spent: Spent
+
+    @property
+    def work(self) -> Work:
+        """What was spent, summed over the queries."""
+        return self.spent.total()
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -127,4 +163,4 @@ class TopHits:
         return f"TopHits(best {k} of {n_queries} queries, cost ratio {self.work.cost_ratio:.3f})"
 
 
-__all__ = ["HitRow", "Hits", "TopHits", "Work"]
+__all__ = ["HitRow", "Hits", "Spent", "TopHits", "Work"]

@@ -1,33 +1,56 @@
 """Compiled loops. The only room that imports numba."""
 
+from memvec.kernels._cascade import (
+    BLOCK,
+    N_COUNTS,
+    N_STAGES,
+    calibrate_codes,
+    estimate_units,
+    search_codes,
+)
+from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
 from memvec.kernels._nearest import keep_best
+from memvec.kernels._rotation import RADIX, rotate, rotate_rows
 from memvec.kernels._scores import canonical_score_pairs
 from memvec.kernels._search import (
     FLOAT32_SLACK,
     MATCH_SLACK,
-    collect_best,
+    calibrate_vectors,
     collect_matches,
     score_units,
-    select_units,
+    search_vectors,
 )
 from memvec.kernels._solve import EIGENVALUE_CUT, solve_gram
 from memvec.kernels._threads import blocks, default_threads, run_blocks
 from memvec.kernels._units import CONSTRUCTION_CODES, build_units
 
 __all__ = [
+    "BLOCK",
     "CONSTRUCTION_CODES",
     "EIGENVALUE_CUT",
     "FLOAT32_SLACK",
     "MATCH_SLACK",
+    "N_COUNTS",
+    "N_STAGES",
+    "RADIX",
+    "WORD",
     "blocks",
     "build_units",
+    "calibrate_codes",
+    "calibrate_vectors",
     "canonical_score_pairs",
-    "collect_best",
     "collect_matches",
     "default_threads",
+    "disagreement",
+    "encode_rows",
+    "estimate_units",
     "keep_best",
+    "quantise_query",
+    "rotate",
+    "rotate_rows",
     "run_blocks",
     "score_units",
-    "select_units",
+    "search_codes",
+    "search_vectors",
     "solve_gram",
 ]

@@ -15,7 +15,9 @@ _NOTICE = "memvec: compiling its loops for this machine; later runs load them fr
 # Sums may be reordered, so that they fill vector registers. NaN and infinity keep their meaning.
 REORDER = {"reassoc", "contract", "nsz", "arcp"}
 
-kernel = numba.njit(nogil=True, cache=True)
+# A kernel that does not say False is compiled with the setting of the first kernel that calls it,
+# and cached so: the canonical score would then be summed in any order.
+kernel = numba.njit(nogil=True, cache=True, fastmath=False)
 fast_kernel = numba.njit(nogil=True, cache=True, fastmath=REORDER)
 inline_kernel = numba.njit(nogil=True, cache=True, fastmath=REORDER, inline="always")
 

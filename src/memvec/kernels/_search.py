@@ -1,4 +1,4 @@
-"""The loops of a search: units, then members, then the canonical score."""
+"""What every search ends with: exact scores of members, and hits in order."""
 
 from __future__ import annotations
 
@@ -28,108 +28,152 @@ def score_units(query, unit_vectors, scores):
 
 
 @fast_kernel
-def select_units(query, unit_vectors, thresholds, selected):
-    """Collect the units that pass their test, yᵀm ≥ τ; return how many.
+def keep_match(query, vectors, row, key, similarity, ids, scores, count):
+    """Append a member to the hits where it matches; return how many there are.
 
-    Parameters
-    ----------
-    query : IN float32 (dim,)
-    unit_vectors : IN float32 (n_units, dim)
-    thresholds : IN float32 (n_units,)
-    selected : OUT int64 (n_units,)
+    Hits beyond the capacity of `ids` are counted and not written: the caller asks again with more.
     """
-    count = 0
-    for unit in range(unit_vectors.shape[0]):
-        if dot(query, unit_vectors[unit]) >= thresholds[unit]:
-            selected[count] = unit
-            count += 1
-    return count
-
-
-@fast_kernel
-def collect_matches(query, vectors, offsets, selected, similarity, rows, scores):
-    """Collect the members of the selected units that match; return how many.
-
-    Parameters
-    ----------
-    query : IN float32 (dim,)
-    vectors : IN float32 (n_vectors, dim)
-    offsets : IN int64 (n_units + 1,)
-        Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
-    selected : IN int64 (n_selected,)
-    similarity : IN float64
-    rows : OUT int64 (n_members of the selected units,)
-    scores : OUT float64, likewise
-        Canonical scores.
-    """
-    limit = similarity - MATCH_SLACK
-    worth = np.float32(similarity - FLOAT32_SLACK)
-    count = 0
-    for unit in selected:
-        for row in range(offsets[unit], offsets[unit + 1]):
-            if dot(query, vectors[row]) >= worth:
-                score = canonical_score(query, vectors[row])
-                if score >= limit:
-                    rows[count] = row
-                    scores[count] = score
-                    count += 1
+    if dot(query, vectors[row]) >= np.float32(similarity - FLOAT32_SLACK):
+        score = canonical_score(query, vectors[row])
+        if score >= similarity - MATCH_SLACK:
+            if count < ids.shape[0]:
+                ids[count] = key
+                scores[count] = score
+            return count + 1
     return count
 
 
 @kernel
-def _insert(row, key, score, rows, keys, scores, filled):
-    """Put a row at its place in lists ordered by falling score, then by key; drop the last."""
-    place = filled if filled < rows.shape[0] else rows.shape[0] - 1
-    while place > 0:
-        above = place - 1
-        if scores[above] > score or (scores[above] == score and keys[above] < key):
-            break
-        rows[place], keys[place], scores[place] = rows[above], keys[above], scores[above]
-        place = above
-    rows[place], keys[place], scores[place] = row, key, score
+def _before(scores, ids, left, right):
+    """Tell whether a hit comes before another: the higher score, then the lower id."""
+    if scores[left] != scores[right]:
+        return scores[left] > scores[right]
+    return ids[left] < ids[right]
+
+
+@kernel
+def _sift_down(ids, scores, start, root, size):
+    """Let the hit at `root` sink until both hits below it come before it."""
+    while True:
+        child = 2 * root + 1
+        if child >= size:
+            return
+        if child + 1 < size and _before(scores, ids, start + child, start + child + 1):
+            child += 1
+        if not _before(scores, ids, start + root, start + child):
+            return
+        a, b = start + root, start + child
+        ids[a], ids[b] = ids[b], ids[a]
+        scores[a], scores[b] = scores[b], scores[a]
+        root = child
+
+
+@kernel
+def sort_hits(ids, scores, start, stop):
+    """Order the hits from `start` to `stop` by falling score and then by id, in place."""
+    size = stop - start
+    for root in range(size // 2 - 1, -1, -1):
+        _sift_down(ids, scores, start, root, size)
+    for last in range(size - 1, 0, -1):
+        a, b = start, start + last
+        ids[a], ids[b] = ids[b], ids[a]
+        scores[a], scores[b] = scores[b], scores[a]
+        _sift_down(ids, scores, start, 0, last)
 
 
 @fast_kernel
-def collect_best(query, vectors, keys, offsets, units, potentials, rows, best_keys, scores):
-    """Collect the best members, visiting units in order until none left can hold a better one.
+def collect_matches(query, vectors, keys, offsets, selected, similarity, ids, scores):
+    """Collect the members of the selected units that match, in order; return how many.
 
     Parameters
     ----------
     query : IN float32 (dim,)
     vectors : IN float32 (n_vectors, dim)
     keys : IN int64 (n_vectors,)
-        Equal scores are ordered by key.
     offsets : IN int64 (n_units + 1,)
-    units : IN int64 (n_selected,)
-        The units to visit, the most promising first.
-    potentials : IN float64 (n_selected,)
-        The highest similarity that each of them may hold, falling.
-    rows, best_keys : OUT int64 (k,)
-    scores : OUT float64 (k,)
-        Canonical scores, falling.
-
-    Returns
-    -------
-    (found, visited, scored) : how many of the k were found, units visited and members scored.
+        Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
+    selected : IN int64 (n_selected,)
+    similarity : IN float64
+    ids : OUT int64 (n_members of the selected units,)
+    scores : OUT float64, likewise
+        Canonical scores.
     """
-    k = rows.shape[0]
-    found = visited = scored = 0
-    for position in range(units.shape[0]):
-        if found == k and scores[k - 1] > potentials[position] + FLOAT32_SLACK:
-            break
-        visited += 1
-        unit = units[position]
+    count = 0
+    for unit in selected:
         for row in range(offsets[unit], offsets[unit + 1]):
-            scored += 1
-            value = dot(query, vectors[row])
-            if found == k and value < scores[k - 1] - FLOAT32_SLACK:
+            count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
+    sort_hits(ids, scores, 0, count)
+    return count
+
+
+@fast_kernel
+def search_vectors(
+    queries,
+    similarity,
+    thresholds,
+    unit_vectors,
+    offsets,
+    vectors,
+    keys,
+    bounds,
+    ids,
+    scores,
+    counts,
+):
+    """Search a block of queries by float32 memory vectors; return the number of hits.
+
+    Parameters
+    ----------
+    queries : IN float32 (n_queries, dim)
+    similarity : IN float64
+    thresholds : IN float32 (n_tested,)
+        Units from the last of them on are visited without a test.
+    unit_vectors : IN float32 (n_tested, dim)
+    offsets : IN int64 (n_units + 1,)
+    vectors : IN float32 (n_vectors, dim)
+    keys : IN int64 (n_vectors,)
+    bounds : OUT int64 (n_queries + 1,)
+    ids : OUT int64 (capacity,)
+    scores : OUT float64 (capacity,)
+    counts : OUT int64 (n_queries, 4)
+        Units visited, members tested, codes tested (none) and exact products.
+    """
+    n_tested, count = thresholds.shape[0], 0
+    for q in range(queries.shape[0]):
+        query, visited, scored = queries[q], 0, 0
+        bounds[q] = count
+        for unit in range(offsets.shape[0] - 1):
+            if unit < n_tested and dot(query, unit_vectors[unit]) < thresholds[unit]:
                 continue
-            score = canonical_score(query, vectors[row])
-            key = keys[row]
-            if found == k and (
-                score < scores[k - 1] or (score == scores[k - 1] and key > best_keys[k - 1])
-            ):
-                continue
-            _insert(row, key, score, rows, best_keys, scores, found)
-            found = min(found + 1, k)
-    return found, visited, scored
+            visited += 1
+            scored += offsets[unit + 1] - offsets[unit]
+            for row in range(offsets[unit], offsets[unit + 1]):
+                count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
+        if count <= ids.shape[0]:
+            sort_hits(ids, scores, bounds[q], count)
+        counts[q, 0], counts[q, 1], counts[q, 2], counts[q, 3] = visited, scored, 0, scored
+    bounds[queries.shape[0]] = count
+    return count
+
+
+@fast_kernel
+def calibrate_vectors(queries, query_of, unit_of, unit_vectors, means, spreads, scores, slopes):
+    """Fill what the unit test sees of given pairs: the slack a pair needs at α is α·slope − score.
+
+    Parameters
+    ----------
+    queries : IN float32 (n_queries, dim)
+    query_of, unit_of : IN int64 (n_pairs,)
+    unit_vectors : IN float32 (n_tested, dim)
+    means, spreads : IN float32 (n_tested,)
+        What members score on their unit on average, and the standard deviation of a match's score.
+    scores, slopes : OUT float32 (n_pairs, 1)
+        A unit that is not tested has score ∞ and slope 0.
+    """
+    for pair in range(query_of.shape[0]):
+        unit = unit_of[pair]
+        if unit >= unit_vectors.shape[0]:
+            scores[pair, 0], slopes[pair, 0] = np.inf, 0.0
+        else:
+            scores[pair, 0] = dot(queries[query_of[pair]], unit_vectors[unit]) / spreads[unit]
+            slopes[pair, 0] = means[unit] / spreads[unit]

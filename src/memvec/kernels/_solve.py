@@ -119,7 +119,7 @@ def solve_gram(matrix, ridge, right, lower, inverse, solution):
 
     Eigenvalues of G below 1e-6 of the largest are dropped. tr(G) bounds the largest eigenvalue from
     above and 1/tr(G⁻¹) the smallest from below, so most systems are seen to need no cut, and a
-    Cholesky factorisation is enough; the others get their eigenvalues.
+    Cholesky factorisation is enough; the others get their eigenvalues. NaN or infinity in, NaN out.
 
     Parameters
     ----------
@@ -133,6 +133,9 @@ def solve_gram(matrix, ridge, right, lower, inverse, solution):
     trace = 0.0
     for i in range(n):
         trace += matrix[i, i]
+    if not np.isfinite(trace):
+        solution[:] = np.nan  # the eigenvalues of such a matrix would raise, far from the caller
+        return
     regular = _cholesky(matrix, lower)
     if regular:
         regular = trace * _trace_of_inverse(lower, inverse) * EIGENVALUE_CUT < 1.0

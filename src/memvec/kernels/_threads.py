@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+from memvec import checks
+
 _LOCK = threading.Lock()
 _POOL: ThreadPoolExecutor | None = None
 _POOL_OWNER = 0
@@ -46,7 +48,9 @@ def run_blocks(
     from the calling thread.
     """
     ranges = list(blocks(n_items, block))
-    n_threads = default_threads() if threads is None else threads
+    n_threads = (
+        default_threads() if threads is None else checks.integer(threads, "threads", "run_blocks")
+    )
 
     def run(span: tuple[int, int]) -> int:
         work(*span)

@@ -104,8 +104,12 @@ def log_hyp0f1(argument: ArrayLike, dim: float) -> Complex128Array:
         small: Complex128Array = special.gammaln(order + 1) - order * np.log(point / 2) + scaled
         return small
     # Uniform expansion of I_ν(νx), DLMF 10.41.3, minus its own value at x = 0.
-    root: Complex128Array = np.sqrt(1 + (point / order) ** 2)
-    main = order * ((root - 1) - np.log1p((root - 1) / 2)) - np.log(root) / 2
+    square = (point / order) ** 2
+    root: Complex128Array = np.sqrt(1 + square)
+    excess = square / (1 + root)  # root − 1, whose digits a large order would cancel
+    # NumPy's log1p of complex numbers rounds 1 + x first; SciPy's does not.
+    main: Complex128Array = order * (excess - special.log1p(excess / 2))
+    main -= special.log1p(excess) / 2
     return main + np.log(_debye(1 / root, order)) - np.log(_debye(np.ones(1, np.complex128), order))
 
 

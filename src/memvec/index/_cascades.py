@@ -1,0 +1,340 @@
+"""The two ways to search units: by float32 memory vectors, and by codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from memvec.codes import CodeSpace
+from memvec.index._units import Units
+from memvec.kernels import (
+    FLOAT32_SLACK,
+    N_COUNTS,
+    N_STAGES,
+    calibrate_codes,
+    calibrate_vectors,
+    estimate_units,
+    run_blocks,
+    score_units,
+    search_codes,
+    search_vectors,
+)
+from memvec.types import Float32Array, Float64Array, IntArray, WordArray
+
+# Queries that one thread answers at a time; those of a block share the reading of unit codes.
+_QUERY_BLOCK = 16
+# Hits that a block of queries has room for before it is asked again with more.
+_ROOM = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """Hits of some queries, flat, with what was spent on each."""
+
+    offsets: IntArray
+    ids: IntArray
+    scores: Float64Array
+    counts: IntArray
+
+
+class Cascade(Protocol):
+    """A way to search units; how strict it is follows from the slack of each stage."""
+
+    @property
+    def units(self) -> Units:
+        """What is searched."""
+
+    def search(
+        self, queries: Float32Array, similarity: float, slack: Float64Array, threads: int | None
+    ) -> Found:
+        """Return the matches of all queries; an infinite slack visits everything."""
+
+    def calibrate(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what each stage sees of given pairs, as scores and slopes."""
+
+    def unit_scores(self, query: Float32Array) -> Float32Array:
+        """Return the score of a query on every unit that is tested."""
+
+    @property
+    def least_slopes(self) -> Float64Array:
+        """What a similarity lower by 1 is worth to every unit and member, in slack of a stage."""
+
+
+@dataclass(frozen=True, eq=False)
+class FloatCascade:
+    """Search by float32 memory vectors, as in the paper: a unit passes where yᵀm ≥ αa − λσ.
+
+    Attributes
+    ----------
+    units : Units
+        What is searched.
+    spreads : ndarray of shape (n_tested,)
+        σ of a match's score on each unit, at the similarity the index is designed for.
+    """
+
+    units: Units
+    spreads: Float64Array
+
+    @classmethod
+    def of_units(cls, units: Units, similarity: float, effective_dim: float) -> FloatCascade:
+        """Return the cascade with the spreads of the paper's law."""
+        law = units.law(effective_dim)
+        spread = np.sqrt(
+            similarity**2 * law.variances + (1 - similarity**2) * law.noise + FLOAT32_SLACK**2
+        )
+        return cls(units, spread)
+
+    @property
+    def least_slopes(self) -> Float64Array:
+        """The least a/σ of a unit, for the one stage there is."""
+        return np.array([(self.units.means / self.spreads).min(initial=np.inf)])
+
+    def search(
+        self, queries: Float32Array, similarity: float, slack: Float64Array, threads: int | None
+    ) -> Found:
+        """Return the matches of all queries."""
+        units = self.units
+        # Unit scores are float32: rounding must not fail a match that is at the limit.
+        limits = similarity * units.means - slack[0] * self.spreads - FLOAT32_SLACK
+        thresholds = limits.astype(np.float32)
+
+        def some(rows: Float32Array, room: _Room) -> int:
+            return int(
+                search_vectors(
+                    rows,
+                    similarity,
+                    thresholds,
+                    units.unit_vectors,
+                    units.offsets,
+                    units.vectors,
+                    units.keys,
+                    room.bounds,
+                    room.ids,
+                    room.scores,
+                    room.counts,
+                )
+            )
+
+        return _search_blocks(some, queries, threads)
+
+    def calibrate(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the unit test sees of given pairs."""
+        scores, slopes = np.empty((2, len(query_of), 1), dtype=np.float32)
+        calibrate_vectors(
+            queries,
+            query_of,
+            self.units.unit_of(row_of),
+            self.units.unit_vectors,
+            self.units.means,
+            self.spreads,
+            scores,
+            slopes,
+        )
+        return scores, slopes
+
+    def unit_scores(self, query: Float32Array) -> Float32Array:
+        """Return yᵀm of every unit."""
+        scores = np.empty(self.units.n_tested, dtype=np.float32)
+        score_units(query, self.units.unit_vectors, scores)
+        return scores
+
+
+@dataclass(frozen=True, eq=False)
+class CodeCascade:
+    """Search by sign codes: units, first words of members, whole codes of members.
+
+    Attributes
+    ----------
+    units : Units
+        What is searched.
+    space : CodeSpace
+        Rotation and quantisation.
+    unit_blocks : ndarray of shape (n_blocks, n_unit_words, BLOCK)
+        Codes of units, word by word in blocks.
+    unit_scales : ndarray of shape (n_blocks * BLOCK,)
+        What a match 1 scores on a unit, in units of its code.
+    prefix : ndarray of shape (n_vectors * n_prefix,)
+        First words of the members' codes, word by word inside each unit.
+    prefix_scale : float
+        The mean sum of magnitudes behind them.
+    codes : ndarray of shape (n_vectors, n_words)
+        Whole codes of the members.
+    code_scales : ndarray of shape (n_vectors,)
+        Their sums of magnitudes.
+    """
+
+    units: Units
+    space: CodeSpace
+    unit_blocks: WordArray
+    unit_scales: Float32Array
+    prefix: WordArray
+    prefix_scale: float
+    codes: WordArray
+    code_scales: Float32Array
+
+    @property
+    def least_slopes(self) -> Float64Array:
+        """The least gain·scale/√Σv² at each stage; √Σv² is at most top·√bits."""
+        scales = [
+            self.unit_scales[: self.units.n_tested].min(initial=np.inf),
+            self.prefix_scale,
+            self.code_scales.min(),
+        ]
+        words = [self.unit_blocks.shape[1], self.n_prefix, self.codes.shape[1]]
+        spreads = self.space.top * np.sqrt(64.0 * np.array(words))
+        return np.asarray(self.space.gain * np.array(scales) / spreads)
+
+    @property
+    def n_prefix(self) -> int:
+        """Words of a member's code that are tested first."""
+        return len(self.prefix) // len(self.codes)
+
+    def search(
+        self, queries: Float32Array, similarity: float, slack: Float64Array, threads: int | None
+    ) -> Found:
+        """Return the matches of all queries."""
+        units, space = self.units, self.space
+        slacks = slack.astype(np.float32)
+        steps, gain = np.float32(space.steps), np.float32(space.gain)
+        prefix_scale = np.float32(self.prefix_scale)
+
+        def some(rows: Float32Array, room: _Room) -> int:
+            return int(
+                search_codes(
+                    rows,
+                    similarity,
+                    slacks,
+                    space.flips,
+                    steps,
+                    space.top,
+                    gain,
+                    self.unit_blocks,
+                    self.unit_scales,
+                    units.n_tested,
+                    units.offsets,
+                    units.largest,
+                    self.prefix,
+                    prefix_scale,
+                    self.codes,
+                    self.code_scales,
+                    units.vectors,
+                    units.keys,
+                    room.bounds,
+                    room.ids,
+                    room.scores,
+                    room.counts,
+                )
+            )
+
+        return _search_blocks(some, queries, threads)
+
+    def calibrate(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the three stages see of given pairs."""
+        space = self.space
+        scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
+        calibrate_codes(
+            queries,
+            query_of,
+            row_of,
+            self.units.unit_of(row_of),
+            space.flips,
+            np.float32(space.steps),
+            space.top,
+            np.float32(space.gain),
+            self.unit_blocks,
+            self.unit_scales,
+            self.units.n_tested,
+            self.n_prefix,
+            np.float32(self.prefix_scale),
+            self.codes,
+            self.code_scales,
+            scores,
+            slopes,
+        )
+        return scores, slopes
+
+    def unit_scores(self, query: Float32Array) -> Float32Array:
+        """Return the estimated score of every unit, in shares of what a match 1 would score."""
+        space = self.space
+        estimates = np.empty(self.units.n_tested, dtype=np.float32)
+        estimate_units(
+            query,
+            space.flips,
+            np.float32(space.steps),
+            space.top,
+            np.float32(space.gain),
+            self.unit_blocks,
+            self.unit_scales,
+            self.units.n_tested,
+            estimates,
+        )
+        return estimates
+
+
+@dataclass(frozen=True, eq=False)
+class _Room:
+    """Where a block of queries puts its hits."""
+
+    bounds: IntArray
+    ids: IntArray
+    scores: Float64Array
+    counts: IntArray
+
+    @classmethod
+    def of(cls, n_queries: int, n_hits: int) -> _Room:
+        return cls(
+            np.empty(n_queries + 1, dtype=np.int64),
+            np.empty(n_hits, dtype=np.int64),
+            np.empty(n_hits),
+            np.empty((n_queries, N_COUNTS), dtype=np.int64),
+        )
+
+
+def _search_blocks(
+    some: Callable[[Float32Array, _Room], int], queries: Float32Array, threads: int | None
+) -> Found:
+    """Search blocks of queries, several threads sharing them, and join their hits."""
+    rooms: dict[int, _Room] = {}
+
+    def search_block(start: int, stop: int) -> None:
+        rows = queries[start:stop]
+        room = _Room.of(stop - start, _ROOM)
+        n_hits = some(rows, room)
+        if n_hits > _ROOM:
+            room = _Room.of(stop - start, n_hits)
+            some(rows, room)
+        rooms[start] = room
+
+    if len(queries) <= _QUERY_BLOCK:
+        search_block(0, len(queries))
+    else:
+        run_blocks(search_block, len(queries), _QUERY_BLOCK, threads=threads)
+    return _joined([rooms[start] for start in sorted(rooms)])
+
+
+def _joined(rooms: list[_Room]) -> Found:
+    if len(rooms) == 1:
+        [room] = rooms
+        n_hits = room.bounds[-1]
+        return Found(room.bounds, room.ids[:n_hits].copy(), room.scores[:n_hits], room.counts)
+    sizes = [room.bounds[-1] for room in rooms]
+    starts: list[int] = np.cumsum([0, *sizes[:-1]]).tolist() if rooms else []
+    bounds = [room.bounds[:-1] + start for room, start in zip(rooms, starts, strict=True)]
+    return Found(
+        np.concatenate([*bounds, [sum(sizes)]]).astype(np.int64),
+        np.concatenate([np.empty(0, dtype=np.int64), *(r.ids[: r.bounds[-1]] for r in rooms)]),
+        np.concatenate([np.empty(0), *(r.scores[: r.bounds[-1]] for r in rooms)]),
+        np.concatenate([np.empty((0, N_COUNTS), dtype=np.int64), *(r.counts for r in rooms)]),
+    )
+
+
+__all__ = ["Cascade", "CodeCascade", "FloatCascade", "Found"]

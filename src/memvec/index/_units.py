@@ -1,0 +1,152 @@
+"""From vectors to units: members in unit order, with the memory vectors over them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from memvec.assignment import (
+    Assignment,
+    batch_assignment,
+    random_assignment,
+    sampled_assignment,
+)
+from memvec.constructions import memory_vectors
+from memvec.index._config import KMEANS_RULES, IndexConfig
+from memvec.kernels import run_blocks
+from memvec.theory import MatchLaw
+from memvec.types import Float32Array, Float64Array, IntArray
+
+_MEASURE_BLOCK = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """Members in unit order; every stage of a search reads runs of rows.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_vectors, dim)
+        The members, unit after unit, float32 unit rows.
+    keys : ndarray of shape (n_vectors,)
+        The row of the caller's array that each member came from.
+    offsets : ndarray of shape (n_units + 1,)
+        Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
+    unit_vectors : ndarray of shape (n_tested, dim)
+        The memory vectors. Units beyond them, the reserve, are visited without a test.
+    means, variances : ndarray of shape (n_tested,)
+        Mean and variance of the members' scores on their memory vector.
+    """
+
+    vectors: Float32Array
+    keys: IntArray
+    offsets: IntArray
+    unit_vectors: Float32Array
+    means: Float64Array
+    variances: Float64Array
+
+    @cached_property
+    def largest(self) -> int:
+        """Members of the largest unit."""
+        return int(np.diff(self.offsets).max())
+
+    @property
+    def n_tested(self) -> int:
+        """Units with a memory vector."""
+        return len(self.unit_vectors)
+
+    @property
+    def squared_norms(self) -> Float64Array:
+        """‖m‖² of the memory vectors."""
+        rows = self.unit_vectors
+        return np.asarray(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+
+    def law(self, dim: float) -> MatchLaw:
+        """Return what matches score on the units, for data of an effective dimension."""
+        return MatchLaw.of_units(self.means, self.variances, self.squared_norms, dim)
+
+    def unit_of(self, rows: IntArray) -> IntArray:
+        """Return the unit of each row."""
+        return np.searchsorted(self.offsets, rows, side="right") - 1
+
+
+def build_units(
+    rows: Float32Array, reserve: IntArray, config: IndexConfig, progress: bool | None
+) -> Units:
+    """Assign all rows but the reserve to units, and build the memory vectors.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_vectors, dim)
+        Unit rows.
+    reserve : ndarray of int
+        Rows that become the last unit, which is never tested.
+    """
+    inside = np.setdiff1d(np.arange(len(rows)), reserve, assume_unique=True)
+    assigned = rows if len(reserve) == 0 else rows[inside]
+    assignment = _assign(assigned, config, progress)
+    keys = np.concatenate([inside[assignment.order], reserve])
+    vectors = rows[keys]
+    offsets = assignment.offsets
+    unit_vectors = memory_vectors(
+        vectors[: len(inside)],
+        offsets,
+        construction="pinv" if config.construction == "auto" else config.construction,
+        ridge=config.ridge,
+        normalised=config.normalised,
+        progress=progress,
+    )
+    means, variances = _member_scores(vectors, offsets, unit_vectors)
+    if len(reserve):
+        offsets = np.append(offsets, len(rows))
+    return Units(vectors, keys, offsets, unit_vectors, means, variances)
+
+
+def _assign(rows: Float32Array, config: IndexConfig, progress: bool | None) -> Assignment:
+    size = int(config.unit_size)
+    if config.assignment == "random":
+        return random_assignment(len(rows), size, seed=config.seed)
+    rule = KMEANS_RULES[config.kmeans_rule]
+    if config.batch_size is not None:
+        return batch_assignment(
+            rows,
+            size,
+            config.batch_size,
+            construction=rule.construction,
+            normalised=rule.normalised,
+            iterations=config.iterations,
+            seed=config.seed,
+            progress=progress,
+        )
+    return sampled_assignment(
+        rows,
+        size,
+        construction=rule.construction,
+        normalised=rule.normalised,
+        iterations=config.iterations,
+        seed=config.seed,
+        progress=progress,
+    )
+
+
+def _member_scores(
+    vectors: Float32Array, offsets: IntArray, unit_vectors: Float32Array
+) -> tuple[Float64Array, Float64Array]:
+    """Return mean and variance of the members' scores on their own memory vector."""
+    sizes = np.diff(offsets)
+    labels = np.repeat(np.arange(len(sizes)), sizes)
+    scores = np.empty(len(labels))
+
+    def measure(start: int, stop: int) -> None:
+        own = unit_vectors[labels[start:stop]]
+        scores[start:stop] = np.einsum("ij,ij->i", vectors[start:stop], own)
+
+    run_blocks(measure, len(labels), _MEASURE_BLOCK)
+    means = np.bincount(labels, scores, len(sizes)) / sizes
+    squares = np.bincount(labels, (scores - means[labels]) ** 2, len(sizes)) / sizes
+    return means, squares
+
+
+__all__ = ["Units", "build_units"]

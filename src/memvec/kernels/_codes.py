@@ -1,0 +1,160 @@
+"""Sign codes: one bit an entry, packed in words of 64, and the queries that meet them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec.kernels._bits import popcount
+from memvec.kernels._compile import fast_kernel
+
+WORD = 64
+_ONE = np.uint64(1)
+
+
+@fast_kernel
+def pack_signs(rotated, words):
+    """Fill the words with one bit an entry: 1 where it is positive.
+
+    Parameters
+    ----------
+    rotated : IN float32 (n_words * 64,)
+    words : OUT uint64 (n_words,)
+    """
+    for w in range(words.shape[0]):
+        word = np.uint64(0)
+        for bit in range(WORD):
+            word |= np.uint64(rotated[w * WORD + bit] > 0) << np.uint64(bit)
+        words[w] = word
+
+
+@fast_kernel
+def encode_rows(rotated, prefix_words, codes, prefix_sums, full_sums):
+    """Fill codes and the sums of magnitudes that scale their estimates.
+
+    Parameters
+    ----------
+    rotated : IN float32 (n_vectors, n_words * 64)
+    prefix_words : IN int
+    codes : OUT uint64 (n_vectors, n_words)
+    prefix_sums, full_sums : OUT float32 (n_vectors,)
+        Σ|x′ᵢ| over the first words, and over all.
+    """
+    for row in range(rotated.shape[0]):
+        values = rotated[row]
+        pack_signs(values, codes[row])
+        total = np.float32(0.0)
+        for i in range(prefix_words * WORD):
+            total += abs(values[i])
+        prefix_sums[row] = total
+        for i in range(prefix_words * WORD, values.shape[0]):
+            total += abs(values[i])
+        full_sums[row] = total
+
+
+@fast_kernel
+def quantise_query(rotated, steps, top, signs, low, high, sums, squares):
+    """Split a rotated query into a sign plane and two magnitude planes.
+
+    Entry i becomes sᵢ·vᵢ with vᵢ = round(|qᵢ|·steps), at most `top` ≤ 3. The inner product with a
+    code is then Σv − 2p, p the sum of v over the bits that disagree: two popcounts a word,
+    where planes of plain binary numbers take one more for each bit.
+
+    Parameters
+    ----------
+    rotated : IN float32 (n_words * 64,)
+    steps : IN float32
+        Levels a unit of magnitude; infinity makes every magnitude `top` (a binary query).
+    top : IN int
+    signs, low, high : OUT uint64 (n_words,)
+        Sign bits, and the two bits of v.
+    sums, squares : OUT float32 (n_words,)
+        Σv and Σv² over the words so far.
+    """
+    total, energy = np.float32(0.0), np.float32(0.0)
+    for w in range(signs.shape[0]):
+        sign = first = second = np.uint64(0)
+        for bit in range(WORD):
+            value = rotated[w * WORD + bit]
+            level = min(abs(value) * steps + np.float32(0.5), np.float32(top) + np.float32(0.25))
+            v = np.int64(level)
+            at = np.uint64(bit)
+            sign |= np.uint64(value > 0) << at
+            first |= np.uint64(v & 1) << at
+            second |= np.uint64(v >> 1) << at
+            total += np.float32(v)
+            energy += np.float32(v * v)
+        signs[w], low[w], high[w] = sign, first, second
+        sums[w], squares[w] = total, energy
+
+
+@fast_kernel
+def disagreement(words, signs, low, high):
+    """Return p = Σ v over the bits in which a code and a query disagree.
+
+    Parameters
+    ----------
+    words, signs, low, high : IN uint64 (n_words,)
+    """
+    once, twice = np.uint64(0), np.uint64(0)
+    for w in range(words.shape[0]):
+        differ = words[w] ^ signs[w]
+        once += popcount(differ & low[w])
+        twice += popcount(differ & high[w])
+    return np.int64(once + (twice << _ONE))
+
+
+@fast_kernel
+def _add_word(run, sign, low, high, first, totals):
+    """Add one word of each code of a run to their disagreements; `first` starts them at zero."""
+    if first:
+        for j in range(run.shape[0]):
+            differ = run[j] ^ sign
+            totals[j] = np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
+    else:
+        for j in range(run.shape[0]):
+            differ = run[j] ^ sign
+            totals[j] += np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
+
+
+@fast_kernel
+def _add_two_words(run, other, signs, low, high, w, totals):
+    """Add words w and w + 1 of each code of a run: one store for two loads."""
+    s0, l0, h0 = signs[w], low[w], high[w]
+    s1, l1, h1 = signs[w + 1], low[w + 1], high[w + 1]
+    if w == 0:
+        for j in range(run.shape[0]):
+            x, y = run[j] ^ s0, other[j] ^ s1
+            totals[j] = np.int32(
+                popcount(x & l0)
+                + popcount(y & l1)
+                + ((popcount(x & h0) + popcount(y & h1)) << _ONE)
+            )
+    else:
+        for j in range(run.shape[0]):
+            x, y = run[j] ^ s0, other[j] ^ s1
+            totals[j] += np.int32(
+                popcount(x & l0)
+                + popcount(y & l1)
+                + ((popcount(x & h0) + popcount(y & h1)) << _ONE)
+            )
+
+
+@fast_kernel
+def disagreements(words, n_words, signs, low, high, totals):
+    """Fill the disagreements of a run of codes stored word by word.
+
+    Parameters
+    ----------
+    words : IN uint64 (≥ n_words, n_codes)
+        Word w of code j at ``[w, j]``: a vector register holds the same word of eight codes.
+    n_words : IN int
+        How many words to compare.
+    signs, low, high : IN uint64 (≥ n_words,)
+    totals : OUT int32 (≥ n_codes,)
+    """
+    w = 0
+    while w + 2 <= n_words:
+        _add_two_words(words[w], words[w + 1], signs, low, high, w, totals)
+        w += 2
+    if w < n_words:
+        _add_word(words[w], signs[w], low[w], high[w], w == 0, totals)

@@ -1,0 +1,62 @@
+"""A random rotation in O(d log d), for any dimension that is a multiple of eight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec.kernels._compile import fast_kernel
+
+RADIX = 8
+
+
+@fast_kernel
+def _mix(values, mixed):
+    """Apply an eight-point Walsh-Hadamard transform across eight runs, and interleave the results.
+
+    Entries i of the eight runs of `values` become the entries 8i … 8i + 7 of `mixed`. The loop runs
+    over contiguous memory, which a textbook transform does only in its last steps.
+    """
+    n = values.shape[0] // RADIX
+    a, b, c, d = values[:n], values[n : 2 * n], values[2 * n : 3 * n], values[3 * n : 4 * n]
+    e, f = values[4 * n : 5 * n], values[5 * n : 6 * n]
+    g, h = values[6 * n : 7 * n], values[7 * n : 8 * n]
+    for i in range(n):
+        s0, s1, s2, s3 = a[i] + b[i], a[i] - b[i], c[i] + d[i], c[i] - d[i]
+        s4, s5, s6, s7 = e[i] + f[i], e[i] - f[i], g[i] + h[i], g[i] - h[i]
+        t0, t1, t2, t3 = s0 + s2, s1 + s3, s0 - s2, s1 - s3
+        t4, t5, t6, t7 = s4 + s6, s5 + s7, s4 - s6, s5 - s7
+        out = mixed[RADIX * i : RADIX * i + RADIX]
+        out[0], out[1], out[2], out[3] = t0 + t4, t1 + t5, t2 + t6, t3 + t7
+        out[4], out[5], out[6], out[7] = t0 - t4, t1 - t5, t2 - t6, t3 - t7
+
+
+@fast_kernel
+def rotate(vector, flips, scratch, rotated):
+    """Fill `rotated` with an orthogonal transform of the vector, padded with zeros.
+
+    Each round flips signs and mixes eight runs; r rounds mix each entry with 8^r others.
+
+    Parameters
+    ----------
+    vector : IN float32 (dim,)
+    flips : IN float32 (n_rounds, padded_dim)
+        ±1/√8, padded_dim a multiple of 8.
+    scratch : float32 (padded_dim,)
+    rotated : OUT float32 (padded_dim,), padded_dim ≥ dim
+    """
+    dim = vector.shape[0]
+    rotated[:dim] = vector
+    rotated[dim:] = np.float32(0.0)
+    for turn in range(flips.shape[0]):
+        signs = flips[turn]
+        for i in range(rotated.shape[0]):
+            scratch[i] = rotated[i] * signs[i]
+        _mix(scratch, rotated)
+
+
+@fast_kernel
+def rotate_rows(vectors, flips, rotated):
+    """Rotate every row; the arguments are those of `rotate`, with one row a vector."""
+    scratch = np.empty(rotated.shape[1], dtype=np.float32)
+    for row in range(vectors.shape[0]):
+        rotate(vectors[row], flips, scratch, rotated[row])

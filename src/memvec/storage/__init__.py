@@ -1,0 +1,19 @@
+"""Named arrays and settings in a folder: replaced as a whole, opened without reading them.
+
+::
+
+    photos.index/
+      manifest.json     format, version, settings; of each array its file, type, shape, size, CRC-32
+      g000003/          the files of this generation: plain .npy, never changed once named
+        vectors.npy
+        offsets.npy
+
+`manifest.json` is the only commit point. A save writes a new generation beside the old one, syncs
+it, and then replaces the manifest by a rename: at every moment the folder is the old content or the
+new. Nothing is ever pickled or unpickled.
+"""
+
+from memvec.storage._read import open_folder
+from memvec.storage._write import write_folder
+
+__all__ = ["open_folder", "write_folder"]

@@ -1,0 +1,140 @@
+"""Opening a folder: arrays are mapped, not read."""
+
+from __future__ import annotations
+
+import math
+import os
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec.errors import CorruptIndexError, IndexNotFoundError
+from memvec.storage._manifest import Manifest, StoredArray, checked_path, crc_text, read_manifest
+from memvec.storage._npy import AnyArray, npy_header
+
+_VERIFY_BLOCK_BYTES = 1 << 20
+
+
+def open_folder(
+    path: str | os.PathLike[str], *, verify: bool = False
+) -> tuple[dict[str, AnyArray], dict[str, Any]]:
+    """Open what `write_folder` saved, without reading the arrays.
+
+    The manifest is checked whole, and of each file its size, type and shape. Opened arrays stay
+    valid when the folder is saved to again: they show what it held when it was opened.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder.
+    verify : bool, default False
+        Also read every file and compare its checksum.
+
+    Returns
+    -------
+    arrays : dict of str to ndarray
+        Read-only and memory-mapped; empty ones are in memory.
+    meta : dict
+        The settings saved with them.
+
+    Raises
+    ------
+    IndexNotFoundError
+        If there is nothing at `path`.
+    CorruptIndexError
+        If it is not a saved index, or a file is missing, truncated, extended or altered; the
+        message gives the file and both sizes or checksums.
+    UnknownVersionError
+        If it was saved in a format version that is not known here.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from memvec.storage import write_folder
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     write_folder(f"{parent}/saved", {"offsets": np.array([0, 2, 5])}, {"dim": 8})
+    ...     arrays, meta = open_folder(f"{parent}/saved", verify=True)
+    ...     arrays["offsets"].tolist(), meta
+    ([0, 2, 5], {'dim': 8})
+    """
+    folder = _existing_folder(path)
+    manifest = read_manifest(folder)
+    while True:
+        try:
+            return _open_arrays(folder, manifest, verify), manifest.meta
+        except (CorruptIndexError, FileNotFoundError):
+            # A save that ended meanwhile has removed the files named here: the newer ones count.
+            latest = read_manifest(folder)
+            if latest.generation == manifest.generation:
+                raise
+            manifest = latest
+
+
+def _existing_folder(path: str | os.PathLike[str]) -> Path:
+    folder = checked_path(path, "open_folder")
+    if not folder.exists():
+        raise IndexNotFoundError(f"There is no saved index at {folder}.")
+    if not folder.is_dir():
+        raise CorruptIndexError(f"{folder} is not a saved index: it is not a folder.")
+    return folder
+
+
+def _open_arrays(folder: Path, manifest: Manifest, verify: bool) -> dict[str, AnyArray]:
+    return {
+        name: _open_array(folder / manifest.generation / array.file, array, verify)
+        for name, array in manifest.arrays.items()
+    }
+
+
+def _open_array(path: Path, array: StoredArray, verify: bool) -> AnyArray:
+    _check_size(path, array.size)
+    if verify:
+        _check_crc(path, array.crc32)
+    header = npy_header(array.dtype, array.shape)
+    _check_header(path, header)
+    try:
+        return _map(path, array, offset=len(header))
+    except (OverflowError, ValueError) as error:
+        raise CorruptIndexError(f"{path} cannot be an array: {error}.") from None
+
+
+def _check_size(path: Path, size: int) -> None:
+    # Asked first, since opening a pipe of this name would wait for ever.
+    if not path.is_file():
+        raise CorruptIndexError(f"{path} is missing: a file of {size} bytes was saved.")
+    found = path.stat().st_size
+    if found != size:
+        raise CorruptIndexError(f"{path} is damaged: its size is {found} bytes, saved were {size}.")
+
+
+def _check_crc(path: Path, saved: str) -> None:
+    crc = 0
+    with path.open("rb") as file:
+        while block := file.read(_VERIFY_BLOCK_BYTES):
+            crc = zlib.crc32(block, crc)
+    found = crc_text(crc)
+    if found != saved:
+        raise CorruptIndexError(
+            f"{path} is damaged: its checksum (CRC-32) is {found}, saved was {saved}."
+        )
+
+
+def _check_header(path: Path, header: bytes) -> None:
+    with path.open("rb") as file:
+        found = file.read(len(header))
+    if found != header:
+        raise CorruptIndexError(
+            f"{path} is damaged: it begins with {found!r}, saved was {header!r}."
+        )
+
+
+def _map(path: Path, array: StoredArray, offset: int) -> AnyArray:
+    if math.prod(array.shape) * array.dtype.itemsize == 0:
+        empty = np.empty(array.shape, array.dtype)  # a mapping cannot be empty
+        empty.flags.writeable = False
+        return empty
+    mapped = np.memmap(path, array.dtype, mode="r", offset=offset, shape=array.shape)
+    # As a plain array: slicing np.memmap and passing it to compiled code cost more each time.
+    return mapped.view(np.ndarray)

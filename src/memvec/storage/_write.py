@@ -1,0 +1,242 @@
+"""Saving a folder as a whole: a new generation first, then the manifest that names it."""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import InvalidTypeError, InvalidValueError, MemvecError
+from memvec.storage import _disk
+from memvec.storage._manifest import (
+    ARRAY_NAME,
+    GENERATION_NAME,
+    MANIFEST,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    StoredArray,
+    checked_path,
+    crc_text,
+    manifest_bytes,
+    read_manifest,
+)
+from memvec.storage._npy import AnyArray, npy_blocks, npy_size, storable
+
+_UNFINISHED_MANIFEST = f"{MANIFEST}.tmp"
+
+
+def write_folder(
+    path: str | os.PathLike[str],
+    arrays: Mapping[str, AnyArray],
+    meta: Mapping[str, Any],
+    *,
+    where: str = "write_folder",
+) -> None:
+    """Save arrays and settings as a folder, in place of what it held.
+
+    A crash at any moment leaves the old content or the new one, and so does an exception, which
+    also removes what was half-written. What a crash left is removed by the next save. Saves to one
+    folder at the same time wait for each other (not on Windows). Everything is on the disk when the
+    call returns.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder: a new one in an existing folder, an empty one, or one saved before.
+    arrays : mapping of str to ndarray
+        Booleans, numbers or strings of a fixed length, of any shape and memory order; stored in C
+        order. Names are lower-case letters, digits and underscores.
+    meta : mapping of str to what JSON holds
+        Settings; they come back equal.
+    where : str, optional
+        The callable that error messages name.
+
+    Raises
+    ------
+    InvalidValueError, InvalidTypeError
+        If `path` is a file or a folder of something else, or an argument cannot be stored.
+        Nothing is changed then.
+    CorruptIndexError, UnknownVersionError
+        If the folder's manifest is damaged or of an unknown version. Nothing is changed then.
+    OSError
+        If the disk is full or refuses.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as parent:
+    ...     write_folder(f"{parent}/saved", {"rows": np.eye(2, dtype=np.float32)}, {"seed": 7})
+    ...     np.load(f"{parent}/saved/g000001/rows.npy").tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
+    folder = checked_path(path, where)
+    arrays = _checked_arrays(arrays, where)
+    meta = _checked_meta(meta, where)
+    _check_place(folder, where)
+    created = not folder.exists()
+    try:
+        if created:
+            _disk.make_folder(folder)
+            _disk.sync_folder(folder.parent)
+        with _disk.locked(folder):
+            _save(folder, arrays, meta, where)
+    except BaseException:
+        if created:
+            with suppress(OSError):  # holds the new content, if the fault came after the commit
+                _disk.remove_folder(folder)
+        raise
+
+
+def _checked_arrays(arrays: object, where: str) -> dict[str, AnyArray]:
+    expected = "a mapping of names to arrays"
+    if not isinstance(arrays, Mapping):
+        raise InvalidTypeError(checks.message("arrays", where, expected, type(arrays).__name__))
+    for name, array in arrays.items():
+        if not (isinstance(name, str) and ARRAY_NAME.fullmatch(name)):
+            names = "named by at most 64 of a-z, 0-9 and _, a letter first"
+            raise InvalidValueError(checks.message("arrays", where, names, repr(name)))
+        if not isinstance(array, np.ndarray):
+            got = f"{type(array).__name__} for {name!r}"
+            raise InvalidTypeError(checks.message("arrays", where, expected, got))
+        if not storable(array.dtype):
+            kinds = "of booleans, numbers or strings of a fixed length"
+            got = f"dtype {array.dtype} for {name!r}"
+            raise InvalidTypeError(checks.message("arrays", where, kinds, got))
+    return dict(arrays)
+
+
+def _checked_meta(meta: object, where: str) -> dict[str, Any]:
+    expected = "a mapping that comes back equal from JSON"
+    if not isinstance(meta, Mapping):
+        raise InvalidTypeError(checks.message("meta", where, expected, type(meta).__name__))
+    plain = dict(meta)
+    try:
+        text = json.dumps(plain, allow_nan=False)
+        equal = json.loads(text) == plain
+    except TypeError as error:
+        raise InvalidTypeError(checks.message("meta", where, expected, error)) from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidValueError(checks.message("meta", where, expected, error)) from None
+    if not equal:
+        raise InvalidValueError(checks.message("meta", where, expected, repr(plain)))
+    return plain
+
+
+def _check_place(folder: Path, where: str) -> None:
+    expected = "a new path in an existing folder, an empty folder or a saved index"
+    if folder.exists():
+        if not folder.is_dir():
+            got = f"{folder}, a file"
+            raise InvalidValueError(checks.message("path", where, expected, got))
+        # A name that no save makes, and no manifest: somebody else's folder.
+        foreign = sorted(set(os.listdir(folder)) - set(_own_names(folder)))
+        if foreign and not (folder / MANIFEST).exists():
+            got = f"{folder}, which holds {foreign[0]!r} and no {MANIFEST}"
+            raise InvalidValueError(checks.message("path", where, expected, got))
+    elif not folder.parent.is_dir():
+        raise InvalidValueError(checks.message("path", where, expected, folder))
+
+
+def _own_names(folder: Path) -> list[str]:
+    """Return the names of what saves have made in `folder`, the manifest apart."""
+    return [
+        name
+        for name in sorted(os.listdir(folder))
+        if GENERATION_NAME.fullmatch(name) or name == _UNFINISHED_MANIFEST
+    ]
+
+
+def _save(folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str) -> None:
+    generation = _next_generation(folder)
+    with _undone_on_failure(folder, generation):
+        stored = _write_generation(folder / generation, arrays)
+        _disk.sync_folder(folder)
+        _commit(folder, Manifest(generation, stored, meta), where)
+    _sweep(folder, keep=generation)
+
+
+def _next_generation(folder: Path) -> str:
+    """Return a name above every one used: a reader can then tell that there was a save."""
+    used = [name for name in _own_names(folder) if name != _UNFINISHED_MANIFEST]
+    if (folder / MANIFEST).exists():
+        used.append(read_manifest(folder).generation)
+    return f"g{1 + max((int(name[1:]) for name in used), default=0):06d}"
+
+
+@contextmanager
+def _undone_on_failure(folder: Path, generation: str) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        # An interrupt can come after the rename took effect: only the manifest on disk can tell.
+        with suppress(OSError, MemvecError):
+            if not _is_committed(folder, generation):
+                _discard(folder, generation)
+        raise
+
+
+def _is_committed(folder: Path, generation: str) -> bool:
+    return (folder / MANIFEST).exists() and read_manifest(folder).generation == generation
+
+
+def _write_generation(folder: Path, arrays: dict[str, AnyArray]) -> dict[str, StoredArray]:
+    _disk.make_folder(folder)
+    stored = {name: _write_array(folder, name, array) for name, array in arrays.items()}
+    _disk.sync_folder(folder)
+    return stored
+
+
+def _write_array(folder: Path, name: str, array: AnyArray) -> StoredArray:
+    crc = 0
+    file_name = f"{name}.npy"
+    with (folder / file_name).open("xb") as file:
+        for block in npy_blocks(array):
+            crc = zlib.crc32(block, crc)
+            _disk.write(file, block)
+        _disk.sync(file)
+    size = npy_size(array.dtype, array.shape)
+    return StoredArray(file_name, array.dtype, array.shape, size, crc_text(crc))
+
+
+def _commit(folder: Path, manifest: Manifest, where: str) -> None:
+    content = manifest_bytes(manifest)
+    if len(content) > MAX_MANIFEST_BYTES:
+        limit = f"at most {MAX_MANIFEST_BYTES} bytes of JSON"
+        got = f"{len(content)} bytes"
+        raise InvalidValueError(checks.message("meta", where, limit, got))
+    with (folder / _UNFINISHED_MANIFEST).open("wb") as file:
+        _disk.write(file, content)
+        _disk.sync(file)
+    _disk.replace(folder / _UNFINISHED_MANIFEST, folder / MANIFEST)
+    _disk.sync_folder(folder)
+
+
+def _sweep(folder: Path, keep: str) -> None:
+    """Remove older generations and what crashed saves left; the new content is safe already."""
+    for name in _own_names(folder):
+        if name != keep:
+            with suppress(OSError):  # in use (Windows) or refused: the next save tries again
+                _discard_entry(folder / name)
+
+
+def _discard(folder: Path, generation: str) -> None:
+    for name in (_UNFINISHED_MANIFEST, generation):
+        if (folder / name).exists():
+            _discard_entry(folder / name)
+
+
+def _discard_entry(path: Path) -> None:
+    """Remove an unfinished manifest or a generation; files that no save made stay."""
+    if not path.is_dir():
+        _disk.remove_file(path)
+        return
+    for file in sorted(path.glob("*.npy")):
+        _disk.remove_file(file)
+    _disk.remove_folder(path)

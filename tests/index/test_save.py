@@ -1,0 +1,59 @@
+import json
+
+import numpy as np
+import pytest
+
+import naive
+from memvec import Index, IndexConfig
+from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidValueError
+from memvec.storage import open_folder, write_folder
+
+ROWS = naive.unit_rows(np.random.default_rng(1).standard_normal((3000, 40)))
+QUERIES = naive.unit_rows(ROWS[:50] + 0.1 * np.random.default_rng(2).standard_normal((50, 40)))
+
+
+@pytest.mark.parametrize("codes", ["none", "sign", "estimate"])
+def test_opened_index_answers_like_the_saved_one(tmp_path, codes):
+    index = Index.build(ROWS, config=IndexConfig(codes=codes))
+    index.save(tmp_path / "index.mv")
+    opened = Index.open(tmp_path / "index.mv", verify=True)
+    assert opened.design == index.design
+    for one, other in (
+        (index.range_search(QUERIES, 0.7), opened.range_search(QUERIES, 0.7)),
+        (index.search(QUERIES, 5), opened.search(QUERIES, 5)),
+    ):
+        np.testing.assert_array_equal(one.ids, other.ids)
+        np.testing.assert_array_equal(one.scores, other.scores)
+        assert one.certificate == other.certificate
+
+
+def test_saving_replaces_an_index(tmp_path):
+    Index.build(ROWS).save(tmp_path / "index.mv")
+    Index.build(ROWS[:10]).save(tmp_path / "index.mv")
+    assert len(Index.open(tmp_path / "index.mv")) == 10
+
+
+def test_an_index_without_all_its_arrays_is_refused(tmp_path):
+    Index.build(ROWS[:100]).save(tmp_path / "index.mv")
+    arrays, meta = open_folder(tmp_path / "index.mv")
+    for missing in ("offsets", "codes"):
+        kept = {name: np.array(array) for name, array in arrays.items() if name != missing}
+        write_folder(tmp_path / "broken.mv", kept, meta)
+        with pytest.raises(CorruptIndexError, match=f"does not hold a whole index.*{missing}"):
+            Index.open(tmp_path / "broken.mv")
+
+
+def test_missing_and_foreign_folders_are_refused(tmp_path):
+    with pytest.raises(IndexNotFoundError):
+        Index.open(tmp_path / "nothing")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidValueError, match="Index.save"):
+        Index.build(ROWS[:10]).save(tmp_path / "other")
+    assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
+
+
+def test_settings_on_disk_are_plain_json(tmp_path):
+    Index.build(ROWS[:100]).save(tmp_path / "index.mv")
+    manifest = json.loads((tmp_path / "index.mv" / "manifest.json").read_text())
+    assert manifest["meta"]["design"]["config"]["seed"] == 0

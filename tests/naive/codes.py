@@ -1,0 +1,32 @@
+"""Twins of codes and of the search by codes."""
+
+import numpy as np
+
+
+def sign_bits(rotated):
+    """One bool an entry, as the words of a code hold them."""
+    return np.asarray(rotated) > 0
+
+
+def unpack(words):
+    """The bits of the words of a code, the lowest first."""
+    return np.array([(int(word) >> bit) & 1 for word in words for bit in range(64)], dtype=bool)
+
+
+def levels(rotated, steps, top):
+    """The magnitudes of a query, in whole steps."""
+    return np.array([min(int(abs(float(x)) * steps + 0.5), top) for x in rotated])
+
+
+def disagreement(code_bits, query_bits, query_levels):
+    """The sum of the query's levels where its sign is not that of the code."""
+    return int(
+        sum(v for c, q, v in zip(code_bits, query_bits, query_levels, strict=True) if c != q)
+    )
+
+
+def passes(code_bits, query_bits, query_levels, slack, need):
+    """The test of a stage: Σv − 2p ≥ need − slack·√Σv²."""
+    v = query_levels.astype(np.float64)
+    score = v.sum() - 2 * disagreement(code_bits, query_bits, query_levels)
+    return score - need + slack * np.sqrt((v**2).sum())

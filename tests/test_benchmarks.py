@@ -1,0 +1,161 @@
+"""The search benchmark runs, and every library behind it answers."""
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+from benchmarks.__main__ import main
+from benchmarks.data import planted_queries, structured_vectors, uniform_vectors
+from benchmarks.peers import BY_NAME_ONLY, CONTENDERS, DEFAULT
+from benchmarks.peers.contender import Answer, Contender, geometric
+from benchmarks.peers.scans import BlasScan
+from benchmarks.search_sets import search_set
+from benchmarks.search_tables import exponent
+from benchmarks.tuning import Question, Tuner
+from click.testing import CliRunner
+
+from memvec.evaluation import Ranges, count_misses, exact_range
+
+PACKAGES = {
+    "faiss": "faiss",
+    "hnswlib": "hnswlib",
+    "usearch": "usearch",
+    "pynndescent": "pynndescent",
+    "scann": "scann",
+    "svs": "svs",
+    "ngt": "ngtpy",
+    "flann": "cv2",
+}
+# A minute of compiling, and a minute of autotuning.
+SLOW = {"pynndescent", "flann-autotuned"}
+
+
+def peers():
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for name in CONTENDERS
+        if name not in ("scan", "memvec")
+    ]
+
+
+class Ladder(Contender):
+    """Finds the first `setting` matches of the query whose number it is given."""
+
+    name = "ladder"
+
+    def __init__(self, truth, rungs):
+        self.truth, self.rungs = truth, rungs
+
+    def build(self, vectors, similarity, threads):
+        pass
+
+    def settings(self, counts):
+        return [self.rungs]
+
+    def find(self, query, similarity, setting):
+        return self.truth[int(query[0])].ids[:setting]
+
+
+def test_geometric_steps_are_distinct_and_reach_both_ends():
+    assert geometric(1, 10, 1.5) == [1, 2, 3, 5, 7, 10]
+    assert geometric(4, 4, 1.1) == [4]
+
+
+def test_exponent_of_a_line_is_one():
+    records = {10: {"ms": 1.0}, 100: {"ms": 10.0}, 1000: {"ms": 100.0}}
+    assert exponent(records, "ms") == pytest.approx(1.0)
+    assert np.isnan(exponent({10: {"ms": 1.0}}, "ms"))
+
+
+def test_planted_queries_lie_at_the_similarity():
+    vectors = uniform_vectors(200, 64)
+    scores = (vectors @ planted_queries(vectors, 0.7, 50).T).max(axis=0)
+    np.testing.assert_allclose(scores, 0.7, atol=1e-6)
+
+
+def test_structured_vectors_resemble_sentence_embeddings():
+    found = search_set("structured", None, 20_000, 384, 400).halves(0.7)[0]
+    # Seen: 1.30; the WordNet embeddings have 1.21, and the error of this mean is 0.13.
+    assert 0.8 < found.truth.counts.mean() < 1.8
+
+
+def test_tuner_climbs_to_the_lowest_rung_that_reaches_the_target():
+    truth = Ranges.from_rows([np.arange(40)] * 60)
+    queries = np.arange(60, dtype=np.float32)[:, np.newaxis]
+    ladder = Ladder(truth, list(range(1, 65)))
+    tuned = Tuner(ladder, Question(queries, truth, 0.7), 0.1).run()
+    assert tuned.reached
+    assert tuned.setting >= 36
+    assert tuned.misses.miss_rate <= 0.1
+    assert tuned.tried < 64
+
+
+def test_tuner_says_when_the_target_is_out_of_reach():
+    truth = Ranges.from_rows([np.arange(40)] * 60)
+    queries = np.arange(60, dtype=np.float32)[:, np.newaxis]
+    tuned = Tuner(Ladder(truth, [1, 2, 20]), Question(queries, truth, 0.7), 0.01).run()
+    assert not tuned.reached
+    assert tuned.setting == 20
+    assert tuned.misses.miss_rate == pytest.approx(0.5)
+
+
+def test_scan_finds_everything_one_by_one_and_in_a_batch():
+    vectors = structured_vectors(700, 32)
+    scan = BlasScan()
+    scan.timed_build(vectors, 0.6, 1)
+    truth = exact_range(vectors, vectors[:50], 0.6)
+    single = Answer.of_rows([scan.search(query, 0.6, "all") for query in vectors[:50]])
+    batch = scan.search_batch(vectors[:50], 0.6, "all", 1)
+    for answer in (single, batch):
+        assert count_misses(truth, answer).n_missed == 0
+    assert scan.disk_bytes() >= vectors.nbytes
+
+
+def test_search_command_prints_a_table_and_writes_figures(tmp_path):
+    file = tmp_path / "figures.json"
+    arguments = "search --set uniform --vectors 2000 --dim 32 --queries 80 --similarity 0.9"
+    arguments += f" --rounds 2 --budget 0.1 --contender scan --contender memvec --json {file}"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    assert "| BLAS scan | all |" in outcome.stdout
+    assert "| memvec, untuned | miss_rate=0.01 |" in outcome.stdout
+    records = {record["name"]: record for record in json.loads(file.read_text())["records"]}
+    assert set(records) == {"BLAS scan", "memvec", "memvec, untuned"}
+    assert records["BLAS scan"]["miss_rate"] == 0
+    assert records["memvec"]["judged_queries"] == 40
+    assert len(records["memvec"]["single_ms_rounds"]) == 2
+
+
+def test_growth_command_fits_exponents():
+    arguments = "growth --size 400 --size 1600 --dim 32 --queries 40 --similarity 0.6"
+    arguments += " --rounds 1 --budget 0.05 --contender scan"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    assert "| contender | ms at 400 | ms at 1,600 | exponent |" in outcome.stdout
+
+
+def test_usual_contenders_leave_out_the_slow_builds():
+    assert set(DEFAULT) | BY_NAME_ONLY == set(CONTENDERS)
+    assert not set(DEFAULT) & BY_NAME_ONLY
+
+
+@pytest.mark.filterwarnings("ignore")  # what libraries say at import is theirs
+@pytest.mark.parametrize("name", peers())
+def test_peer_finds_the_vectors_it_was_built_from(name):
+    package = PACKAGES[name.split("-")[0]]
+    if importlib.util.find_spec(package) is None:
+        pytest.skip(f"{package} is not installed")
+    vectors = structured_vectors(500, 32)
+    peer = CONTENDERS[name]()
+    peer.timed_build(vectors, 0.9, 1)
+    truth = exact_range(vectors, vectors[:20], 0.9)
+    setting = peer.settings(truth.counts)[-1][-1]
+    single = Answer.of_rows([peer.search(query, 0.9, setting) for query in vectors[:20]])
+    batch = peer.search_batch(vectors[:20], 0.9, setting, 1)
+    for answer in (single, batch):
+        misses = count_misses(truth, answer)
+        assert misses.n_missed == 0
+        assert misses.extra.sum() == 0
+    assert peer.label(setting)
+    assert peer.disk_bytes() > 0
