@@ -115,7 +115,7 @@ def search_command(
     **planned: Any,
 ) -> None:
     """Compare range searches at equal miss rate, tuned and judged on different queries."""
-    records = _search(
+    _search(
         name,
         data,
         similarities,
@@ -124,9 +124,8 @@ def search_command(
         n_vectors=vectors,
         dim=dim,
         n_queries=queries,
+        json_file=json_file,
     )
-    if json_file:
-        write_json(json_file, records)
 
 
 @main.command("growth")
@@ -145,11 +144,15 @@ def growth_command(
     **planned: Any,
 ) -> None:
     """Fit the exponent of time against the number of vectors, on vectors with structure."""
-    records = _growth(
-        sizes, similarity, contenders or GROWING, Plan(**planned), dim=dim, n_queries=queries
+    _growth(
+        sizes,
+        similarity,
+        contenders or GROWING,
+        Plan(**planned),
+        dim=dim,
+        n_queries=queries,
+        json_file=json_file,
     )
-    if json_file:
-        write_json(json_file, records)
 
 
 def _search(
@@ -162,11 +165,15 @@ def _search(
     n_vectors: int | None = None,
     dim: int | None = None,
     n_queries: int | None = None,
-) -> list[dict[str, Any]]:
+    json_file: str | None = None,
+) -> None:
     chosen = search_set(name, data, n_vectors, dim, n_queries)
-    records = compare(chosen, similarities, contenders, plan)
-    print_searches(records)
-    return records
+    done: list[dict[str, Any]] = []
+    for records in compare(chosen, similarities, contenders, plan):
+        print_searches(records)
+        done += records
+        if json_file:
+            write_json(json_file, done)
 
 
 def _growth(
@@ -177,14 +184,17 @@ def _growth(
     *,
     dim: int | None = None,
     n_queries: int | None = None,
-) -> list[dict[str, Any]]:
-    records = []
+    json_file: str | None = None,
+) -> None:
+    done: list[dict[str, Any]] = []
     for size in sizes:
         chosen = search_set("structured", None, size, dim, n_queries)
-        records += compare(chosen, (similarity,), contenders, plan)
-    print_searches(records)
-    print_growth(records)
-    return records
+        for records in compare(chosen, (similarity,), contenders, plan):
+            print_searches(records)
+            done += records
+        if json_file:
+            write_json(json_file, done)
+    print_growth(done)
 
 
 if __name__ == "__main__":

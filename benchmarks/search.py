@@ -25,6 +25,8 @@ from benchmarks.tuning import Question, Tuned, Tuner, latencies, measure_misses
 
 _WARM_UP_VECTORS = 1000
 _FEWEST_TIMED = 20
+# Contenders whose failure is a failure of the benchmark.
+OWN = ("scan", "memvec")
 
 
 @dataclass(frozen=True)
@@ -69,20 +71,21 @@ class Row:
 
 def compare(
     data: SearchSet, similarities: Sequence[float], names: Sequence[str], plan: Plan
-) -> list[dict[str, Any]]:
-    """Build every contender once and measure it at each similarity; return one record per row."""
+) -> Iterator[list[dict[str, Any]]]:
+    """Build every contender once, and yield the records of each similarity as they are ready.
+
+    A library that is not installed, or that fails, is left out with a word on why.
+    """
     contenders = _built(data, similarities[0], names, plan)
-    records = []
     for position, similarity in enumerate(similarities):
         tuning, judging = data.halves(similarity)
         if position:
             _rebuild(contenders, data, similarity, plan)
         rows = _tuned_rows(contenders, tuning, plan)
         _judge(rows, judging, plan)
-        found = [_record(row, data, judging, plan) for row in rows]
-        _add_ratios(found)
-        records += found
-    return records
+        records = [_record(row, data, judging, plan) for row in rows]
+        _add_ratios(records)
+        yield records
 
 
 def _built(
@@ -92,12 +95,18 @@ def _built(
     for key in names:
         try:
             contender = CONTENDERS[key]()
-        except ImportError as error:
-            _say(f"{key} left out: {error}")
+            contender.warm_up(data.vectors[:_WARM_UP_VECTORS])
+            contender.timed_build(data.vectors, similarity, plan.build_threads)
+        except Exception as error:
+            # A peer of many minutes must not take the others' figures with it.
+            if key in OWN:
+                raise
+            _say(f"{key} LEFT OUT: {type(error).__name__}: {error}")
             continue
-        contender.warm_up(data.vectors[:_WARM_UP_VECTORS])
-        contender.timed_build(data.vectors, similarity, plan.build_threads)
-        _say(f"{contender.name} built in {contender.build_seconds:.1f} s")
+        _say(
+            f"{contender.name} built in {contender.build_seconds:.1f} s "
+            f"({contender.build_cpu_seconds:.1f} s of CPU)"
+        )
         contenders[key] = contender
     return contenders
 

@@ -13,7 +13,7 @@ from memvec.progress import progress_bar
 from memvec.types import Float32Array, IntArray, WordArray
 
 # Words of a member's code that are tested before the rest is read.
-_PREFIX_WORDS = 2
+_PREFIX_WORDS = 3
 
 
 def encode_units(units: Units, config: IndexConfig, progress: bool | None) -> CodeCascade:
