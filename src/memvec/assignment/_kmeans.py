@@ -103,7 +103,9 @@ def run_kmeans(
         fill_empty_units(nearest, n_units)
         moved = before != nearest.labels
         n_moved = int(moved.sum())
-        if n_moved == 0 or _is_circling(n_moved, n_moved_before, len(rows)):
+        descends = construction == "sum" and normalised
+        circling = not descends and _is_circling(n_moved, n_moved_before, len(rows))
+        if n_moved == 0 or circling:
             return Assignment(nearest.labels, n_units, round_number + 1, converged=n_moved == 0)
         n_moved_before = n_moved
         changed = np.unique(np.concatenate([before[moved], nearest.labels[moved]]))

@@ -15,12 +15,9 @@ import numpy as np
 from memvec import checks
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.evaluation._ranges import Ranges
-from memvec.kernels import blocks, canonical_score_pairs
+from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs
 from memvec.progress import Advance, progress_bar
 from memvec.types import ArrayLike, Float32Array, Float64Array, FloatArray, IntArray
-
-# A match may lie this far below the similarity asked for.
-MATCH_SLACK = 1e-6
 
 # 4096 x 4096 scores take 64 MiB, and normalising a block of vectors is little beside 4096 products.
 _BLOCK_ROWS = 4096

@@ -8,10 +8,8 @@ from functools import cached_property
 
 import numpy as np
 
+from memvec.kernels import MATCH_SLACK
 from memvec.types import Float32Array, Float64Array, IntArray
-
-# Rows whose cosine is this much under the similarity still match, by the definition of a match.
-_MATCH_SLACK = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,11 +47,11 @@ class CalibrationTable:
 
     def above(self, similarity: float) -> CalibrationTable:
         """Return the rows that match at a similarity."""
-        return self._rows(self.cosines >= similarity - _MATCH_SLACK)
+        return self._rows(self.cosines >= similarity - MATCH_SLACK)
 
     def just_below(self, similarity: float, width: float) -> CalibrationTable:
         """Return the rows that would match at a similarity lower by `width`, and do not yet."""
-        below = self.cosines < similarity - _MATCH_SLACK
+        below = self.cosines < similarity - MATCH_SLACK
         return self._rows(below & (self.cosines >= similarity - width))
 
     def nearest(self, k: int) -> CalibrationTable:

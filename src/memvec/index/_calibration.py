@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import special
 
 from memvec import checks
 from memvec.evaluation import exact_range, exact_top_k
@@ -142,6 +143,12 @@ class Calibration:
                     stages = np.maximum(stages, above.stages - relief)
             self._solved[key] = Slack(stages, own.certificate)
         return self._solved[key]
+
+    def by_model(self, miss_rate: float) -> Slack:
+        """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
+        n_stages = len(self.cascade.least_slopes)
+        stages = -special.ndtri(np.array(_STAGE_SHARES[n_stages]) * miss_rate)
+        return Slack(stages + _ROUNDING, Certificate("model", miss_rate))
 
     def for_best(self, k: int, miss_rate: float) -> Slack:
         """Return the slack for the k nearest vectors, at the similarity of the k-th."""

@@ -83,10 +83,8 @@ class FloatCascade:
     @classmethod
     def of_units(cls, units: Units, similarity: float, effective_dim: float) -> FloatCascade:
         """Return the cascade with the spreads of the paper's law."""
-        law = units.law(effective_dim)
-        spread = np.sqrt(
-            similarity**2 * law.variances + (1 - similarity**2) * law.noise + FLOAT32_SLACK**2
-        )
+        # A little more than nothing, where members are all alike.
+        spread = np.maximum(units.law(effective_dim).spread(similarity), FLOAT32_SLACK)
         return cls(units, spread)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -19,6 +20,8 @@ from memvec.index._results import Hits, Spent, TopHits
 from memvec.index._top import search_best
 from memvec.kernels import N_COUNTS, collect_matches, run_blocks
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
+
+Guarantee = Literal["expected", "model"]
 
 # Queries that one thread answers at a time, where units are selected by hand.
 _QUERY_BLOCK = 16
@@ -178,6 +181,7 @@ class Index:
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
+        guarantee: Guarantee = "expected",
         threshold: float | None = None,
         units: int | None = None,
         threads: int | None = None,
@@ -192,6 +196,9 @@ class Index:
             α₀ in (0, 1]; that of the build by default. At 1 exact copies are found.
         miss_rate : float, optional
             ε in (0, 1); that of the build by default.
+        guarantee : {"expected", "model"}
+            Take thresholds from the calibration, or from the paper's law of the score: that needs
+            no data, and holds on data that is uniform.
         threshold : float, optional
             One raw threshold τ for the score of every unit, instead of the calibrated ones; −inf
             visits all of them. Members of the units that pass are scored exactly. With codes, the
@@ -211,8 +218,11 @@ class Index:
         rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
         level = self._similarity(similarity, where)
         rate = self._miss_rate(miss_rate, where)
+        checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
         if threshold is None and units is None:
-            slack = self._parts.calibration.for_range(level, rate)
+            calibration = self._parts.calibration
+            by_model = guarantee == "model"
+            slack = calibration.by_model(rate) if by_model else calibration.for_range(level, rate)
             found = self._parts.cascade.search(rows, level, slack.stages, threads)
             return self._hits(found, slack.certificate)
         select, certificate = self._by_hand(threshold, units, where)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from memvec.types import ArrayLike, Float64Array
 
@@ -51,56 +50,18 @@ class MatchLaw:
         across = np.asarray(squared_norms, dtype=np.float64) - a * a - v
         return cls(a, v, np.maximum(across, 0.0) / max(dim - 1.0, 1.0))
 
-    def thresholds(self, similarity: float, miss_rate: float) -> Float64Array:
-        """Return τ of each unit: a match at `similarity` or above scores less at most that often.
-
-        τ(α) = E + √V Φ⁻¹(ε), made non-decreasing in α: where the spread of the members outweighs
-        the noise it may fall towards α = 1, and then τ(1) counts.
+    def spread(self, similarity: float) -> Float64Array:
+        """Return √V of each unit for a match at a similarity α.
 
         Examples
         --------
         >>> law = MatchLaw.of_units([1.0, 1.0], [0.0, 0.0], [1.0, 9.0], dim=1001)
-        >>> law.thresholds(0.7, 0.01).round(4)
-        array([0.7   , 0.5514])
+        >>> law.spread(0.6).round(4)
+        array([0.    , 0.0716])
         """
-        return np.minimum(self._quantile(similarity, miss_rate), self._quantile(1.0, miss_rate))
-
-    def _quantile(self, similarity: float, miss_rate: float) -> Float64Array:
-        alpha, beta_squared = similarity, (1.0 - similarity) * (1.0 + similarity)
-        spread = np.sqrt(alpha * alpha * self.variances + beta_squared * self.noise)
-        return np.asarray(alpha * self.means + spread * special.ndtri(miss_rate))
-
-    def potentials(self, scores: ArrayLike, miss_rate: float) -> Float64Array:
-        """Return the highest similarity a unit may still hold, given the query's score on it.
-
-        The inverse of `thresholds`: the largest α in [0, 1] with τ(α) ≤ score, and −1 where even
-        α = 0 would score higher. Units in decreasing order of it are the order to visit them in.
-
-        Parameters
-        ----------
-        scores : array_like of shape (n_units,)
-            yᵀm of each unit.
-        miss_rate : float
-            ε < 1/2.
-
-        Examples
-        --------
-        >>> law = MatchLaw.of_units([1.0, 1.0], [0.0, 0.0], [1.0, 9.0], dim=1001)
-        >>> law.potentials([0.7, 0.5514], 0.01).round(3)
-        array([0.7, 0.7])
-        """
-        s = np.asarray(scores, dtype=np.float64)
-        a, v, w = self.means, self.variances, self.noise
-        z_squared = float(special.ndtri(miss_rate)) ** 2
-        # (αa − s)² = z²(α²v + (1−α²)w) is a quadratic in α; of its roots, those with αa ≥ s count.
-        lead = a * a - z_squared * (v - w)
-        root = np.sqrt(np.maximum(z_squared * (s * s * (v - w) + w * lead), 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            roots = np.stack([(a * s - root) / lead, (a * s + root) / lead])
-            valid = (roots >= 0) & (roots <= 1) & (roots * a >= s - 1e-12)
-        crossing = np.where(valid, roots, np.inf).min(axis=0)
-        reachable = np.where(s >= self._quantile(0.0, miss_rate), crossing, -1.0)
-        return np.where(s >= self._quantile(1.0, miss_rate), 1.0, np.minimum(reachable, 1.0))
+        beta_squared = (1.0 - similarity) * (1.0 + similarity)
+        variance = similarity * similarity * self.variances + beta_squared * self.noise
+        return np.asarray(np.sqrt(variance))
 
 
 __all__ = ["MatchLaw"]
