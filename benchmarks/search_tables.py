@@ -74,7 +74,7 @@ def _cells(record: Record) -> list[str]:
         spread(record["single_ms_rounds"], 3),
         f"{record['single_ms_99']:.3f}",
         f"{ratio:.1f}" if ratio else "",
-        f"{record['miss_rate']:.4f} ± {record['miss_rate_error']:.4f}",
+        _miss_rate(record),
         f"{record['pair_miss']:.4f}",
         f"{record['pairs_found']:.2%}",
         *(_throughput(record["batch_per_second"].get(threads, [])) for threads in ("1", "2")),
@@ -82,6 +82,13 @@ def _cells(record: Record) -> list[str]:
         _megabytes(record["memory_bytes"]),
         _megabytes(record["disk_bytes"]),
     ]
+
+
+def _miss_rate(record: Record) -> str:
+    """Return the judged miss rate, marked where it is no accident that it is above the target."""
+    rate, error = record["miss_rate"], record["miss_rate_error"]
+    mark = " (above target)" if rate - 2 * error > record["target"] else ""
+    return f"{rate:.4f} ± {error:.4f}{mark}"
 
 
 def _throughput(values: Sequence[float]) -> str:

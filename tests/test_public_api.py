@@ -11,6 +11,7 @@ SURFACE = ["Hits", "Index", "IndexConfig", "MemvecError", "TopHits", "__version_
 ROOMS = [
     "assignment",
     "cli",
+    "codes",
     "constructions",
     "evaluation",
     "experiments",

@@ -1,22 +1,23 @@
 """The libraries of the search benchmark, each behind the same few methods.
 
-All of these install from PyPI with the ``bench`` extra on Linux and Python 3.11 to 3.13 (seen with
-the versions below); a library that is not installed is left out of a run, and named.
+All of these install from PyPI with the ``bench`` extra on Linux and Python 3.11, in the versions
+below, beside NumPy 2.4 and Numba 0.68; there are wheels for 3.12 and 3.13, too, except of hnswlib,
+which is compiled everywhere. A library that is not installed is left out of a run, and named.
 
 | library | version | index types | what does not work |
 |---|---|---|---|
 | faiss-cpu | 1.15.1 | Flat, IVFFlat, IVF+PQ and IVF+RaBitQ fast-scan, HNSW, BinaryFlat | range search of RaBitQ fast-scan ignores the radius: refined k nearest instead |
 | hnswlib | 0.8.0 | HNSW (source only: needs a C++ compiler) | |
 | usearch | 2.26.6 | HNSW in float32, bf16 and int8 | the radius argument of a search has no effect |
-| pynndescent | 0.7.0 | neighbour graph | first use compiles for over a minute |
+| pynndescent | 0.7.0 | neighbour graph | first use compiles for 30 to 95 s |
 | scann | 1.4.2 | tree, anisotropic codes, reordering | |
 | scalable-vs | 0.5.0 | Vamana in float32 and float16 | LVQ and LeanVec stop the process on processors not made by Intel |
-| ngt | 2.8.0 | ANNG | quantised graphs need its command-line tools |
+| ngt | 2.8.0 | ANNG | its Python module searches quantised graphs but has no call that builds one |
 | opencv-python-headless | 5.0.0 | FLANN: k-means tree, autotuned | autotuning takes no parameters from Python |
 
-FLANN's own bindings were tried, too: ``cyflann`` does not build without a FLANN installed before;
-``pyflann3`` builds and searches, but its radius search came back empty and its autotuning chose the
-linear scan.
+FLANN's own bindings were tried, too: ``cyflann`` does not build (its setup imports NumPy without
+asking for it); ``pyflann3`` builds and searches, but its radius search came back empty and its
+autotuning chose the linear scan.
 """  # noqa: E501
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ from benchmarks.peers.contender import geometric
 from benchmarks.peers.top_k import TopK, TopKContender
 from memvec.types import Float32Array
 
-# Seen on sentence embeddings: bf16 scores are within 2e-3 of the cosine, int8 ones within 1e-2.
-_MARGINS = {"f32": 0.0, "bf16": 5e-3, "i8": 2e-2}
+# How far scores lie below the cosine. Rounding both vectors to bf16 moves it by 4e-3 at most (seen
+# on 30,000 pairs of sentence embeddings: 4e-4); int8 scores deviate by 5e-3, 2.4e-2 at most there.
+_MARGINS = {"f32": 0.0, "bf16": 5e-3, "i8": 3e-2}
 
 
 class Usearch(TopKContender):

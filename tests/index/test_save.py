@@ -12,9 +12,12 @@ ROWS = naive.unit_rows(np.random.default_rng(1).standard_normal((3000, 40)))
 QUERIES = naive.unit_rows(ROWS[:50] + 0.1 * np.random.default_rng(2).standard_normal((50, 40)))
 
 
-@pytest.mark.parametrize("codes", ["none", "sign", "estimate"])
-def test_opened_index_answers_like_the_saved_one(tmp_path, codes):
-    index = Index.build(ROWS, config=IndexConfig(codes=codes))
+@pytest.mark.parametrize(
+    "config",
+    [IndexConfig(codes="none"), IndexConfig(codes="sign"), IndexConfig(), IndexConfig(levels=2)],
+)
+def test_opened_index_answers_like_the_saved_one(tmp_path, config):
+    index = Index.build(ROWS, config=config)
     index.save(tmp_path / "index.mv")
     opened = Index.open(tmp_path / "index.mv", verify=True)
     assert opened.design == index.design

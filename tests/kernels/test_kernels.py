@@ -164,6 +164,7 @@ def test_compiling_is_announced_once(caplog):
     notice = _CompileNotice()
     with caplog.at_level(logging.INFO, logger="memvec"):
         notice.on_start(Event("other.module"))
+        notice.on_start(Event(None))
         assert caplog.text == ""
         notice.on_start(Event("memvec.kernels._scores"))
         notice.on_start(Event("memvec.kernels._scores"))

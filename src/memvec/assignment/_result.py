@@ -25,12 +25,16 @@ class Assignment:
         Rounds of k-means that were run; 0 for a random assignment.
     converged : bool
         Whether the last round moved no vector.
+    group_offsets : ndarray of shape (n_groups + 1,), optional
+        Where units were made inside clusters: cluster g holds the units from
+        ``group_offsets[g]`` on.
     """
 
     labels: IntArray
     n_units: int
     iterations: int = 0
     converged: bool = True
+    group_offsets: IntArray | None = None
 
     @cached_property
     def sizes(self) -> IntArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -99,12 +100,13 @@ def two_step_assignment(
     n_clusters : int, optional
         Coarse clusters; √M by default.
     construction, normalised, iterations, seed, threads, progress
-        As in :func:`kmeans_assignment`. The coarse clusters are represented by their centroids.
+        As in :func:`kmeans_assignment`. The coarse clusters are represented by their centroids,
+        and found as by :func:`sampled_assignment`.
 
     Returns
     -------
     Assignment
-        Units of one cluster have consecutive numbers.
+        Units of one cluster have consecutive numbers; `group_offsets` tells where each begins.
 
     Examples
     --------
@@ -121,13 +123,22 @@ def two_step_assignment(
     n_clusters = min(checks.integer(n_clusters, "n_clusters", where), n_units)
     checks.integer(iterations, "iterations", where)
     rng = checks.generator(seed, where)
-    with progress_bar("clusters", len(rows) * (iterations - 1 + SEEDING_ROUNDS), progress) as bar:
-        coarse = run_kmeans(rows, n_clusters, "sum", True, iterations, rng, threads, bar)
+    coarse = sampled_assignment(
+        rows,
+        -(-len(rows) // n_clusters),
+        construction="sum",
+        normalised=True,
+        iterations=iterations,
+        seed=rng,
+        threads=threads,
+        progress=progress,
+    )
     clusters = np.split(coarse.order, coarse.offsets[1:-1])
     shares = _share_out(n_units, coarse.sizes)
-    return _kmeans_in_parts(
+    found = _kmeans_in_parts(
         rows, clusters, shares, construction, normalised, iterations, rng, threads, progress
     )
+    return replace(found, group_offsets=np.cumsum([0, *shares]))
 
 
 def sampled_assignment(

@@ -1,5 +1,6 @@
-"""Sign codes of rotated vectors, and the estimates of inner products that they give."""
+"""Projections, sign codes of rotated vectors, and the estimates of inner products they give."""
 
+from memvec.codes._projection import Projection
 from memvec.codes._space import CodeSpace, Encoded
 
-__all__ = ["CodeSpace", "Encoded"]
+__all__ = ["CodeSpace", "Encoded", "Projection"]

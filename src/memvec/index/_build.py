@@ -81,7 +81,15 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
     write_folder(path, arrays, meta, where="Index.save")
 
 
-_CODE_ARRAYS = ("unit_blocks", "unit_scales", "prefix", "codes", "code_scales")
+_CODE_ARRAYS = (
+    "top_blocks",
+    "top_scales",
+    "unit_runs",
+    "unit_scales",
+    "prefix",
+    "codes",
+    "code_scales",
+)
 
 
 def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:

@@ -36,8 +36,6 @@ _SPARE_WIDTH = 0.1
 _FEWEST_SPARE = 200
 # What is planted for the direction is drawn apart from what is planted for the promise.
 _FOR_PROMISE, _FOR_DIRECTION = 0, 1
-# How stages share the misses: most to the first, as what it lets pass costs most.
-_STAGE_SHARES = {1: (1.0,), 3: (0.55, 0.38, 0.07)}
 # A stage that hardly misses anything is still given this much, in standard deviations.
 _LEAST_DIRECTION = 0.5
 # The table and the search add up in float32, in different order; this covers both, and costs
@@ -146,8 +144,7 @@ class Calibration:
 
     def by_model(self, miss_rate: float) -> Slack:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
-        n_stages = len(self.cascade.least_slopes)
-        stages = -special.ndtri(np.array(_STAGE_SHARES[n_stages]) * miss_rate)
+        stages = -special.ndtri(self.cascade.stage_shares * miss_rate)
         return Slack(stages + _ROUNDING, Certificate("model", miss_rate))
 
     def for_best(self, k: int, miss_rate: float) -> Slack:
@@ -197,7 +194,7 @@ class Calibration:
         planted: bool,
     ) -> Slack:
         """Choose the direction on spare pairs, and λ on the rows that are to be found."""
-        direction = _direction(spare, miss_rate)
+        direction = _direction(spare, self.cascade.stage_shares, miss_rate)
         value = rows.solve((needed / direction).max(axis=1, initial=-np.inf), miss_rate)
         if value == math.inf:
             return self._everything()
@@ -241,12 +238,14 @@ class Calibration:
         )
 
 
-def _direction(spare: CalibrationTable, miss_rate: float) -> Float64Array:
+def _direction(
+    spare: CalibrationTable, stage_shares: Float64Array, miss_rate: float
+) -> Float64Array:
     """Return the slack with which each stage by itself would miss its share of the miss rate."""
     needed = spare.needed(spare.cosines)
     quantiles = [
         spare.quantile(needed[:, stage], share * miss_rate)
-        for stage, share in enumerate(_STAGE_SHARES[needed.shape[1]])
+        for stage, share in enumerate(stage_shares)
     ]
     return np.maximum(quantiles, _LEAST_DIRECTION)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -16,7 +18,7 @@ from memvec.kernels import (
     N_STAGES,
     calibrate_codes,
     calibrate_vectors,
-    estimate_units,
+    estimate_scores,
     run_blocks,
     score_units,
     search_codes,
@@ -61,6 +63,10 @@ class Cascade(Protocol):
         """Return the score of a query on every unit that is tested."""
 
     @property
+    def stage_shares(self) -> Float64Array:
+        """How the stages share the matches that are missed."""
+
+    @property
     def least_slopes(self) -> Float64Array:
         """What a similarity lower by 1 is worth to every unit and member, in slack of a stage."""
 
@@ -86,6 +92,11 @@ class FloatCascade:
         # A little more than nothing, where members are all alike.
         spread = np.maximum(units.law(effective_dim).spread(similarity), FLOAT32_SLACK)
         return cls(units, spread)
+
+    @property
+    def stage_shares(self) -> Float64Array:
+        """There is one stage."""
+        return np.ones(1)
 
     @property
     def least_slopes(self) -> Float64Array:
@@ -154,10 +165,14 @@ class CodeCascade:
         What is searched.
     space : CodeSpace
         Rotation and quantisation.
-    unit_blocks : ndarray of shape (n_blocks, n_unit_words, BLOCK)
-        Codes of units, word by word in blocks.
-    unit_scales : ndarray of shape (n_blocks * BLOCK,)
-        What a match 1 scores on a unit, in units of its code.
+    top_blocks : ndarray of shape (n_blocks, n_top_words, BLOCK)
+        Codes of the groups, or of the units where there are none, word by word in blocks.
+    top_scales : ndarray of shape (n_blocks * BLOCK,)
+        What a match 1 scores on each of them, in units of its code.
+    unit_runs : ndarray of shape (n_tested * n_unit_words,)
+        Codes of the units, word by word inside each group; empty without groups.
+    unit_scales : ndarray of shape (n_tested,)
+        What a match 1 scores on each unit, in units of its code.
     prefix : ndarray of shape (n_vectors * n_prefix,)
         First words of the members' codes, word by word inside each unit.
     prefix_scale : float
@@ -170,7 +185,9 @@ class CodeCascade:
 
     units: Units
     space: CodeSpace
-    unit_blocks: WordArray
+    top_blocks: WordArray
+    top_scales: Float32Array
+    unit_runs: WordArray
     unit_scales: Float32Array
     prefix: WordArray
     prefix_scale: float
@@ -178,16 +195,40 @@ class CodeCascade:
     code_scales: Float32Array
 
     @property
+    def stage_shares(self) -> Float64Array:
+        """Most to the first tests, as what they let pass costs most; little to the last."""
+        if self.units.n_groups:
+            return np.array([0.4, 0.25, 0.28, 0.07])
+        return np.array([0.0, 0.55, 0.38, 0.07])
+
+    @cached_property
     def least_slopes(self) -> Float64Array:
         """The least gain·scale/√Σv² at each stage; √Σv² is at most top·√bits."""
+        n_top = self.units.n_groups or self.units.n_tested
         scales = [
-            self.unit_scales[: self.units.n_tested].min(initial=np.inf),
+            self.top_scales[:n_top].min(initial=np.inf),
+            self.unit_scales.min(initial=np.inf),
             self.prefix_scale,
             self.code_scales.min(),
         ]
-        words = [self.unit_blocks.shape[1], self.n_prefix, self.codes.shape[1]]
+        words = [self.space.n_words, self.space.n_words, self.n_prefix, self.space.n_words]
         spreads = self.space.top * np.sqrt(64.0 * np.array(words))
         return np.asarray(self.space.gain * np.array(scales) / spreads)
+
+    @cached_property
+    def unit_codes(self) -> WordArray:
+        """The codes of the units, one a row, put together from where the search reads them."""
+        units = self.units
+        if not units.n_groups:
+            n_words = self.top_blocks.shape[1]
+            rows = self.top_blocks.transpose(0, 2, 1).reshape(-1, n_words)
+            return np.ascontiguousarray(rows[: units.n_tested])
+        n_words = len(self.unit_runs) // units.n_tested
+        codes = np.empty((units.n_tested, n_words), dtype=np.uint64)
+        for start, stop in pairwise(units.group_offsets):
+            run = self.unit_runs[start * n_words : stop * n_words]
+            codes[start:stop] = run.reshape(n_words, stop - start).T
+        return codes
 
     @property
     def n_prefix(self) -> int:
@@ -213,11 +254,14 @@ class CodeCascade:
                     steps,
                     space.top,
                     gain,
-                    self.unit_blocks,
+                    self.top_blocks,
+                    self.top_scales,
+                    units.group_offsets,
+                    self.unit_runs,
                     self.unit_scales,
                     units.n_tested,
                     units.offsets,
-                    units.largest,
+                    units.largest_run,
                     self.prefix,
                     prefix_scale,
                     self.codes,
@@ -236,21 +280,26 @@ class CodeCascade:
     def calibrate(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
     ) -> tuple[Float32Array, Float32Array]:
-        """Return what the three stages see of given pairs."""
-        space = self.space
+        """Return what the stages see of given pairs."""
+        space, units = self.space, self.units
         scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
+        unit_of = units.unit_of(row_of)
         calibrate_codes(
             queries,
             query_of,
             row_of,
-            self.units.unit_of(row_of),
+            unit_of,
+            np.searchsorted(units.group_offsets, unit_of, side="right") - 1,
             space.flips,
             np.float32(space.steps),
             space.top,
             np.float32(space.gain),
-            self.unit_blocks,
+            self.top_blocks,
+            self.top_scales,
+            units.group_offsets,
+            self.unit_runs,
             self.unit_scales,
-            self.units.n_tested,
+            units.n_tested,
             self.n_prefix,
             np.float32(self.prefix_scale),
             self.codes,
@@ -264,15 +313,14 @@ class CodeCascade:
         """Return the estimated score of every unit, in shares of what a match 1 would score."""
         space = self.space
         estimates = np.empty(self.units.n_tested, dtype=np.float32)
-        estimate_units(
+        estimate_scores(
             query,
             space.flips,
             np.float32(space.steps),
             space.top,
             np.float32(space.gain),
-            self.unit_blocks,
+            self.unit_codes,
             self.unit_scales,
-            self.units.n_tested,
             estimates,
         )
         return estimates

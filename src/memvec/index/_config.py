@@ -53,6 +53,10 @@ class IndexConfig:
         representatives attract ever more vectors where the data has a common direction.
     unit_size : "auto" or int
         Vectors a unit on average, n.
+    levels : {"auto", 1, 2}
+        Test units only, or groups of units first; two levels need k-means and codes.
+    group_size : "auto" or int
+        Vectors a group on average, where there are two levels.
     batch_size : int or None
         Run k-means in random batches of this many vectors (the paper's batch assignment).
     iterations : int
@@ -81,6 +85,8 @@ class IndexConfig:
     assignment: AssignmentName | Auto = "auto"
     kmeans_rule: KmeansRule = "sum+norm"
     unit_size: int | Auto = "auto"
+    levels: Literal["auto", 1, 2] = "auto"
+    group_size: int | Auto = "auto"
     batch_size: int | None = None
     iterations: int = 10
     codes: CodesName | Auto = "auto"
@@ -99,14 +105,27 @@ class IndexConfig:
         checks.integer(self.iterations, "iterations", where)
         checks.integer(self.seed, "seed", where, minimum=0)
         self._check_counts(where)
+        self._check_levels(where)
         if self.ridge > 0 and self.construction != "ridge":
             raise InvalidValueError(
                 checks.message("ridge", where, f"0 for {self.construction!r}", self.ridge)
             )
 
+    def _check_levels(self, where: str) -> None:
+        if self.levels != 2:
+            return
+        if self.codes == "none" or self.assignment == "random" or self.batch_size is not None:
+            expected = "1 for float32 tests, random assignment and batches"
+            raise InvalidValueError(checks.message("levels", where, expected, 2))
+
     def _check_counts(self, where: str) -> None:
         if self.unit_size != "auto":
             checks.integer(self.unit_size, "unit_size", where)
+        if self.levels not in ("auto", 1, 2):
+            expected = "one of 'auto', 1, 2"
+            raise InvalidValueError(checks.message("levels", where, expected, repr(self.levels)))
+        if self.group_size != "auto":
+            checks.integer(self.group_size, "group_size", where)
         if self.unit_words != "auto":
             checks.integer(self.unit_words, "unit_words", where)
         if self.reserve != "auto":

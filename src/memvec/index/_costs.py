@@ -2,32 +2,156 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memvec import checks
+from memvec.errors import FileFormatError, MemvecError, UnknownVersionError
+
+# What the table's fields mean; files of another version are refused.
+_VERSION = 2
+_FORMAT = "memvec machine costs"
+# Codes that a search counts before it looks which of them passed.
+RUN_LENGTH = 64
+_WORD_BYTES = 8
 
 
 @dataclass(frozen=True)
 class MachineCosts:
     """A table of costs; another machine's can be passed to ``Index.build(machine=…)``.
 
+    ``memvec bench --profile --json FILE`` measures one. The built-in table is that of an AMD Zen 4
+    server with AVX-512.
+
     Attributes
     ----------
     version : int
         Which table this is.
-    word : float
-        Comparing one word of 64 bits of a unit's code with the query.
+    query : float
+        What every search of one query costs whatever the index: the call and the rotation.
     code : float
         What a unit's code costs besides its words.
-    member_word : float
-        Comparing one word of a member's code, in a run of members.
+    word : float
+        Comparing one word of 64 bits of a unit's code with the query, in cache.
+    memory_word : float
+        The same where the codes of units are read from memory.
+    cache : float
+        Bytes of codes that stay in cache from one query to the next.
+    run : float
+        Looking which codes of a run of 64 passed, where one did.
     visit : float
-        Going to the members of a unit that passed: a read from memory.
+        Going to the members of a unit that passed.
+    member_word : float
+        Comparing one word of a member's code.
+
+    Examples
+    --------
+    >>> costs = MachineCosts(code=0.2, word=0.2, memory_word=0.6, cache=16e6)
+    >>> costs.scan(1000, 4)
+    1000.0
     """
 
-    version: int = 1
+    version: int = _VERSION
+    query: float = 24_000.0
+    code: float = 0.24
     word: float = 0.19
-    code: float = 0.15
-    member_word: float = 0.25
-    visit: float = 60.0
+    memory_word: float = 0.59
+    cache: float = 19e6
+    run: float = 56.0
+    visit: float = 44.0
+    member_word: float = 0.13
+
+    def __post_init__(self) -> None:
+        where = "MachineCosts"
+        if checks.integer(self.version, "version", where) != _VERSION:
+            raise UnknownVersionError(
+                f"A table of costs of version {self.version} cannot be used: this memvec knows "
+                f"version {_VERSION}."
+            )
+        for name in COST_NAMES:
+            value = getattr(self, name)
+            checks.real(value, name, where, low=0.0, low_open=True, high_open=True)
+
+    def scan(self, n_codes: float, n_words: int) -> float:
+        """Return the nanoseconds of testing so many codes of units.
+
+        Codes that exceed the cache push each other out of it. Of S bytes, the share read from
+        memory is 1 − (cache/S)²: at twice the cache three quarters were seen.
+        """
+        size = n_codes * n_words * _WORD_BYTES
+        from_memory = max(0.0, 1.0 - (self.cache / size) ** 2)
+        word = self.word + from_memory * (self.memory_word - self.word)
+        return n_codes * (self.code + n_words * word)
+
+    def visits(self, n_codes: float, passed: float, members: float, n_words: int) -> float:
+        """Return the nanoseconds of finding the share of units that passed and testing members.
+
+        Parameters
+        ----------
+        n_codes, passed : float
+            Units tested, and the share of them that passes.
+        members : float
+            Members of a unit.
+        n_words : int
+            Words of a member's code that are tested.
+        """
+        runs = n_codes / RUN_LENGTH * -math.expm1(RUN_LENGTH * math.log1p(-min(passed, 0.999999)))
+        visit = self.visit + members * n_words * self.member_word
+        return runs * self.run + n_codes * passed * visit
+
+    def write(self, path: str | os.PathLike[str]) -> None:
+        """Write the table as JSON.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     MachineCosts(visit=50.0).write(folder + "/mine.json")
+        ...     MachineCosts.read(folder + "/mine.json").visit
+        50.0
+        """
+        costs = {name: getattr(self, name) for name in COST_NAMES}
+        document = {"format": _FORMAT, "version": self.version, "costs": costs}
+        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> MachineCosts:
+        """Read a table that :meth:`write` wrote, for ``Index.build(machine=…)``."""
+        document = _document(path)
+        if document.get("version") != _VERSION:
+            raise UnknownVersionError(
+                f"{os.fspath(path)} holds a table of costs of version {document.get('version')!r}; "
+                f"this memvec reads version {_VERSION}."
+            )
+        costs = document.get("costs")
+        if not isinstance(costs, dict) or sorted(costs) != sorted(COST_NAMES):
+            raise FileFormatError(
+                f"{os.fspath(path)} must give exactly these costs: {', '.join(COST_NAMES)}."
+            )
+        try:
+            return cls(**costs)
+        except MemvecError as error:
+            raise FileFormatError(f"{os.fspath(path)} holds an unusable cost. {error}") from None
 
 
-__all__ = ["MachineCosts"]
+COST_NAMES = tuple(
+    field.name for field in dataclasses.fields(MachineCosts) if field.name != "version"
+)
+
+
+def _document(path: str | os.PathLike[str]) -> dict[str, Any]:
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(f"{os.fspath(path)} is not a readable JSON file: {error}.") from None
+    if not isinstance(found, dict) or found.get("format") != _FORMAT:
+        raise FileFormatError(f"{os.fspath(path)} is not a table of machine costs.")
+    return found
+
+
+__all__ = ["COST_NAMES", "RUN_LENGTH", "MachineCosts"]

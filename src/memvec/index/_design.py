@@ -30,7 +30,10 @@ _CODE_SHARE = math.sqrt(2 / math.pi)
 _QUERY_SHARE = 0.978
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _WORDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-_PREFIX_WORDS = 2
+# Words of a member's code that are tested first, as they are encoded.
+_PREFIX_WORDS = 3
+# The share of the misses that calibration leaves to the test of units: 0.3 to 1 were seen.
+_UNIT_MISSES = 0.6
 
 
 @dataclass(frozen=True)
@@ -67,9 +70,10 @@ class IndexDesign:
     def __str__(self) -> str:
         made = self.config
         tests = "float32" if made.codes == "none" else f"{64 * int(made.unit_words)}-bit codes"
+        groups = f" in groups of {made.group_size}" if made.levels == 2 else ""
         return (
-            f"{made.assignment} units of {made.unit_size}, {made.construction} memory vectors "
-            f"tested by {tests}, for similarity {self.similarity:g} and miss rate "
+            f"{made.assignment} units of {made.unit_size}{groups}, {made.construction} memory "
+            f"vectors tested by {tests}, for similarity {self.similarity:g} and miss rate "
             f"{self.miss_rate:g}; effective dimension {self.effective_dim:.0f} of {self.dim}"
         )
 
@@ -87,7 +91,8 @@ def design_index(
     uniform = effective >= _FILLED * dim
     made = config
     if made.assignment == "auto":
-        made = replace(made, assignment="random" if uniform else "kmeans")
+        random = uniform and made.levels != 2
+        made = replace(made, assignment="random" if random else "kmeans")
     if made.codes == "auto":
         made = replace(made, codes="estimate")
     time = None
@@ -97,6 +102,10 @@ def design_index(
         made, time = _design_random_units(made, rows.shape, similarity, miss_rate, costs)
     else:
         made = _design_kmeans_units(made, n_vectors, dim)
+    if made.levels == "auto":
+        made = replace(made, levels=1)
+    if made.group_size == "auto":
+        made = replace(made, group_size=made.unit_size)
     if made.construction == "auto":
         made = _design_construction(made)
     return IndexDesign(similarity, miss_rate, n_vectors, dim, effective, made, time)
@@ -178,20 +187,24 @@ def _random_units_time(
     norm = math.sqrt(size * (dim - 2) / (dim - size - 1)) if dim > size + 1 else math.inf
     mean = similarity * share * math.sqrt(bits) / norm
     spread = math.sqrt(max(0.05, 1 - (share * similarity) ** 2 * min(1.0, bits / dim)))
-    limit = mean + spread * float(special.ndtri(miss_rate))
+    limit = mean + spread * float(special.ndtri(_UNIT_MISSES * miss_rate))
     passed = float(special.ndtr(-limit))
     n_units = n_vectors / size
-    test = costs.code + words * costs.word
-    visit = costs.visit + size * _PREFIX_WORDS * costs.member_word
-    return 1e-3 * n_units * (test + passed * visit)
+    scan = costs.scan(n_units, words)
+    return 1e-3 * (costs.query + scan + costs.visits(n_units, passed, size, _PREFIX_WORDS))
 
 
 def _design_kmeans_units(config: IndexConfig, n_vectors: int, dim: int) -> IndexConfig:
     made = config
     if made.unit_words == "auto":
         made = replace(made, unit_words=-(-dim // 64))
+    if made.levels == "auto":
+        made = replace(made, levels=1)
+    balanced = max(_SMALLEST_KMEANS_UNIT, round(math.sqrt(n_vectors) / _UNITS_PER_ROOT))
+    if made.group_size == "auto":
+        made = replace(made, group_size=min(balanced, n_vectors))
     if made.unit_size == "auto":
-        size = max(_SMALLEST_KMEANS_UNIT, round(math.sqrt(n_vectors) / _UNITS_PER_ROOT))
+        size = balanced if made.levels == 1 else _SMALLEST_KMEANS_UNIT
         made = replace(made, unit_size=min(size, n_vectors))
     return made
 

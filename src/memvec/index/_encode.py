@@ -10,7 +10,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._units import Units
 from memvec.kernels import BLOCK
 from memvec.progress import progress_bar
-from memvec.types import Float32Array, IntArray, WordArray
+from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
 # Words of a member's code that are tested before the rest is read.
 _PREFIX_WORDS = 3
@@ -21,25 +21,46 @@ def encode_units(units: Units, config: IndexConfig, progress: bool | None) -> Co
     space = CodeSpace.random(units.vectors.shape[1], symmetric=config.symmetric, seed=config.seed)
     n_prefix = min(_PREFIX_WORDS, space.n_words)
     n_unit_words = min(int(config.unit_words), space.n_words)
-    with progress_bar("codes", len(units.vectors) + units.n_tested, progress) as advance:
+    n_total = len(units.vectors) + units.n_tested + units.n_groups
+    with progress_bar("codes", n_total, progress) as advance:
+        of_groups = space.encode(units.group_vectors, space.n_words, advance=advance)
         of_units = space.encode(units.unit_vectors, n_unit_words, advance=advance)
         of_members = space.encode(units.vectors, n_prefix, advance=advance)
-    scales = units.means * of_units.prefix_sums / np.maximum(units.squared_norms, 1e-30)
+    unit_codes = of_units.words[:, :n_unit_words]
+    unit_scales = _scales(of_units.prefix_sums, units.unit_vectors, units.means)
+    top_codes, top_scales = unit_codes, unit_scales
+    if units.n_groups:
+        # Groups are scaled so that their members score 1 on average.
+        top_codes = of_groups.words
+        top_scales = _scales(of_groups.full_sums, units.group_vectors, np.ones(units.n_groups))
     code_scales = of_members.full_sums
     if config.codes == "sign":
         # The paper's codes know no norms: one scale serves all units, and one all members.
-        scales = np.full_like(scales, scales.mean())
-        code_scales = np.full_like(code_scales, code_scales.mean())
+        unit_scales, top_scales, code_scales = map(
+            _all_alike, (unit_scales, top_scales, code_scales)
+        )
     return CodeCascade(
         units=units,
         space=space,
-        unit_blocks=_in_blocks(of_units.words[:, :n_unit_words]),
-        unit_scales=_padded(scales),
+        top_blocks=_in_blocks(top_codes),
+        top_scales=_padded(top_scales),
+        unit_runs=_word_by_word(unit_codes, units.group_offsets),
+        unit_scales=unit_scales,
         prefix=_word_by_word(of_members.words[:, :n_prefix], units.offsets),
         prefix_scale=float(of_members.prefix_sums.mean()),
         codes=of_members.words,
         code_scales=code_scales,
     )
+
+
+def _scales(sums: Float32Array, vectors: Float32Array, means: Float64Array) -> Float32Array:
+    """Return what a match 1 scores, in units of a code: the mean score times Σ|m′|/‖m‖²."""
+    squared = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
+    return np.asarray(means * sums / np.maximum(squared, 1e-30), dtype=np.float32)
+
+
+def _all_alike(scales: Float32Array) -> Float32Array:
+    return np.full_like(scales, scales.mean())
 
 
 def _in_blocks(words: WordArray) -> WordArray:
@@ -59,15 +80,18 @@ def _padded(scales: np.ndarray) -> Float32Array:
 
 
 def _word_by_word(words: WordArray, offsets: IntArray) -> WordArray:
-    """Return the words of each unit's members flat: all first words, then all second ones."""
-    n_codes, n_words = words.shape
+    """Return the words of each run of codes flat: all first words, then all second ones.
+
+    Codes beyond the last offset are left out: all of them, where there are no groups.
+    """
+    n_codes, n_words = int(offsets[-1]), words.shape[1]
     sizes = np.diff(offsets)
     starts = np.repeat(offsets[:-1], sizes)
     lengths = np.repeat(sizes, sizes)
     inside = np.arange(n_codes) - starts
     flat = np.empty(n_codes * n_words, dtype=np.uint64)
     for word in range(n_words):
-        flat[starts * n_words + word * lengths + inside] = words[:, word]
+        flat[starts * n_words + word * lengths + inside] = words[:n_codes, word]
     return flat
 
 

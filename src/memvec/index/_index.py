@@ -347,7 +347,7 @@ class Index:
         slack = self._parts.calibration.for_range(level, self._miss_rate(miss_rate, where))
         found = self._parts.cascade.search(rows, level, slack.stages, threads)
         untested = len(self._parts.cascade.units.offsets) - 1 - len(self.unit_sizes)
-        return np.asarray(found.counts[:, 0] > untested) | (np.diff(found.offsets) > 0)
+        return np.asarray(found.counts[:, 1] > untested) | (np.diff(found.offsets) > 0)
 
     def _similarity(self, similarity: float | None, where: str) -> float:
         if similarity is None:
@@ -402,7 +402,8 @@ class Index:
                     ids,
                     scores,
                 )
-                answers[query] = ids[:n], scores[:n], [len(chosen), n_members, 0, n_members]
+                spent = [units.n_tested, len(chosen), n_members, 0, n_members]
+                answers[query] = ids[:n], scores[:n], spent
 
         run_blocks(answer, len(rows), _QUERY_BLOCK, threads=threads)
         ordered = [answers[query] for query in range(len(rows))]
@@ -429,7 +430,7 @@ class Index:
         return TopHits(ids, scores, certificate, self._spent(found))
 
     def _spent(self, found: Found) -> Spent:
-        return Spent(found.counts, self._parts.cascade.units.n_tested, self.design.n_vectors)
+        return Spent(found.counts, self.design.n_vectors)
 
 
 def _visiting(everything: bool) -> Certificate:

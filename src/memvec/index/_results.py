@@ -17,23 +17,18 @@ class Spent(NamedTuple):
 
     Attributes
     ----------
-    counts : ndarray of shape (n_queries, 4)
-        Units visited, members tested, whole codes tested, exact products.
-    n_units, n_vectors : int
+    counts : ndarray of shape (n_queries, 5)
+        Unit tests, units visited, members tested, whole codes tested, exact products.
+    n_vectors : int
         The size of the index.
     """
 
     counts: IntArray
-    n_units: int
     n_vectors: int
 
     def total(self) -> Work:
         """Return the sum over the queries."""
-        n_queries = len(self.counts)
-        visited, members, codes, exact = (int(sum_) for sum_ in self.counts.sum(axis=0))
-        return Work(
-            n_queries, self.n_vectors, n_queries * self.n_units, visited, members, codes, exact
-        )
+        return Work(len(self.counts), self.n_vectors, *self.counts.sum(axis=0).tolist())
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class Work:
     n_queries, n_vectors : int
         The size of the question.
     unit_tests : int
-        Memory vectors tested, by float32 or by code.
+        Memory vectors tested, of groups and of units, by float32 or by code.
     units_visited : int
         Units whose members were tested.
     members_tested : int

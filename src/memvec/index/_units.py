@@ -12,6 +12,7 @@ from memvec.assignment import (
     batch_assignment,
     random_assignment,
     sampled_assignment,
+    two_step_assignment,
 )
 from memvec.constructions import memory_vectors
 from memvec.index._config import KMEANS_RULES, IndexConfig
@@ -38,6 +39,10 @@ class Units:
         The memory vectors. Units beyond them, the reserve, are visited without a test.
     means, variances : ndarray of shape (n_tested,)
         Mean and variance of the members' scores on their memory vector.
+    group_offsets : ndarray of shape (n_groups + 1,)
+        Group g holds the units from ``group_offsets[g]`` on; ``[0]`` where there are no groups.
+    group_vectors : ndarray of shape (n_groups, dim)
+        The centroids of the groups, scaled so that members score 1 on average.
     """
 
     vectors: Float32Array
@@ -46,11 +51,19 @@ class Units:
     unit_vectors: Float32Array
     means: Float64Array
     variances: Float64Array
+    group_offsets: IntArray
+    group_vectors: Float32Array
 
     @cached_property
-    def largest(self) -> int:
-        """Members of the largest unit."""
-        return int(np.diff(self.offsets).max())
+    def largest_run(self) -> int:
+        """Members of the largest unit, or units of the largest group if they are more."""
+        in_groups = np.diff(self.group_offsets).max(initial=0)
+        return int(max(np.diff(self.offsets).max(), in_groups))
+
+    @property
+    def n_groups(self) -> int:
+        """Groups of units; none in an index of one level."""
+        return len(self.group_vectors)
 
     @property
     def n_tested(self) -> int:
@@ -99,9 +112,15 @@ def build_units(
         progress=progress,
     )
     means, variances = _member_scores(vectors, offsets, unit_vectors)
+    groups = np.array([0]) if assignment.group_offsets is None else assignment.group_offsets
+    group_vectors = np.empty((0, rows.shape[1]), dtype=np.float32)
+    if len(groups) > 1:
+        group_vectors = memory_vectors(
+            vectors[: len(inside)], offsets[groups], construction="ridge", ridge=np.inf
+        )
     if len(reserve):
         offsets = np.append(offsets, len(rows))
-    return Units(vectors, keys, offsets, unit_vectors, means, variances)
+    return Units(vectors, keys, offsets, unit_vectors, means, variances, groups, group_vectors)
 
 
 def _assign(rows: Float32Array, config: IndexConfig, progress: bool | None) -> Assignment:
@@ -109,6 +128,17 @@ def _assign(rows: Float32Array, config: IndexConfig, progress: bool | None) -> A
     if config.assignment == "random":
         return random_assignment(len(rows), size, seed=config.seed)
     rule = KMEANS_RULES[config.kmeans_rule]
+    if config.levels == 2:
+        return two_step_assignment(
+            rows,
+            size,
+            n_clusters=-(-len(rows) // int(config.group_size)),
+            construction=rule.construction,
+            normalised=rule.normalised,
+            iterations=config.iterations,
+            seed=config.seed,
+            progress=progress,
+        )
     if config.batch_size is not None:
         return batch_assignment(
             rows,

@@ -5,7 +5,7 @@ from memvec.kernels._cascade import (
     N_COUNTS,
     N_STAGES,
     calibrate_codes,
-    estimate_units,
+    estimate_scores,
     search_codes,
 )
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
@@ -43,7 +43,7 @@ __all__ = [
     "default_threads",
     "disagreement",
     "encode_rows",
-    "estimate_units",
+    "estimate_scores",
     "keep_best",
     "quantise_query",
     "rotate",

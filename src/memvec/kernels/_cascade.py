@@ -1,4 +1,4 @@
-"""The search path by codes: units → members → exact scores, for a block of queries."""
+"""The search path by codes: groups → units → members → exact scores, for a block of queries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from memvec.kernels._search import keep_match, sort_hits
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
 # What a search counts, for each query.
-UNITS_VISITED, MEMBERS_TESTED, CODES_TESTED, EXACT_PRODUCTS = 0, 1, 2, 3
-N_COUNTS = 4
-# The stages whose slack is set: units, first words of members, whole codes of members.
-UNIT_STAGE, PREFIX_STAGE, CODE_STAGE = 0, 1, 2
-N_STAGES = 3
+UNIT_TESTS, UNITS_VISITED, MEMBERS_TESTED, CODES_TESTED, EXACT_PRODUCTS = 0, 1, 2, 3, 4
+N_COUNTS = 5
+# The stages whose slack is set: groups, units, first words of members, whole codes of members.
+# An index of one level has no groups, and gives that stage no slack.
+GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE = 0, 1, 2, 3
+N_STAGES = 4
 
 _ONE = np.uint64(1)
 # Codes that are counted before any is collected. It is passed as a value: a constant trip count
@@ -72,34 +73,40 @@ def _collect_members(totals, first, limit, stride, candidates, count):
 
 
 @fast_kernel
-def _scan_members(words, n_prefix, signs, low, high, totals):
-    """Fill the prefix disagreements of one unit's members, stored word by word."""
-    n = totals.shape[0]
-    for w in range(n_prefix):
-        run = words[w * n : w * n + n]
-        sign, once, twice = signs[w], low[w], high[w]
-        if w == 0:
-            for j in range(n):
-                differ = run[j] ^ sign
-                totals[j] = np.int32(popcount(differ & once) + (popcount(differ & twice) << _ONE))
-        else:
-            for j in range(n):
-                differ = run[j] ^ sign
-                totals[j] += np.int32(popcount(differ & once) + (popcount(differ & twice) << _ONE))
+def _scan_three(first, second, third, signs, low, high, totals):
+    """Fill the disagreements of three words of a run of codes: one pass, one store."""
+    s0, l0, h0 = signs[0], low[0], high[0]
+    s1, l1, h1 = signs[1], low[1], high[1]
+    s2, l2, h2 = signs[2], low[2], high[2]
+    for j in range(totals.shape[0]):
+        x, y, z = first[j] ^ s0, second[j] ^ s1, third[j] ^ s2
+        once = popcount(x & l0) + popcount(y & l1) + popcount(z & l2)
+        twice = popcount(x & h0) + popcount(y & h1) + popcount(z & h2)
+        totals[j] = np.int32(once + (twice << _ONE))
 
 
 @fast_kernel
-def select_units_by_codes(
-    unit_blocks, unit_scales, n_tested, factor, slack, signs, low, high, sums, squares, selected, n
+def _scan_run(words, n_words, signs, low, high, totals):
+    """Fill the disagreements of one run of codes, stored word by word: a unit's or a group's."""
+    n = totals.shape[0]
+    if n_words == 3:
+        _scan_three(words[:n], words[n : 2 * n], words[2 * n :], signs, low, high, totals)
+    else:
+        disagreements(words.reshape(n_words, n), n_words, signs, low, high, totals)
+
+
+@fast_kernel
+def select_from_blocks(
+    top_blocks, top_scales, n_tested, factor, slack, signs, low, high, sums, squares, selected, n
 ):
-    """Collect for each query the units that pass; all queries meet a block while it is in cache.
+    """Collect for each query the codes that pass; all queries meet a block while it is in cache.
 
     Parameters
     ----------
-    unit_blocks : IN uint64 (n_blocks, n_unit_words, BLOCK)
-    unit_scales : IN float32 (n_blocks * BLOCK,)
+    top_blocks : IN uint64 (n_blocks, n_top_words, BLOCK)
+    top_scales : IN float32 (n_blocks * BLOCK,)
     n_tested : IN int
-        Units there are; the rest of the last block is padding.
+        Codes there are; the rest of the last block is padding.
     factor : IN float32
         Similarity times the gain of the query's code.
     slack : IN float32
@@ -108,18 +115,40 @@ def select_units_by_codes(
     n : OUT int64 (n_queries,)
     """
     totals = np.empty(BLOCK, dtype=np.int32)
-    last = unit_blocks.shape[1] - 1
+    last = top_blocks.shape[1] - 1
     n[:] = 0
-    for block in range(unit_blocks.shape[0]):
+    for block in range(top_blocks.shape[0]):
         first = block * BLOCK
         size = min(BLOCK, n_tested - first)
-        scales = unit_scales[first : first + size]
+        scales = top_scales[first : first + size]
         for q in range(signs.shape[0]):
-            disagreements(unit_blocks[block], last + 1, signs[q], low[q], high[q], totals)
+            disagreements(top_blocks[block], last + 1, signs[q], low[q], high[q], totals)
             base = sums[q, last] + slack * np.sqrt(squares[q, last])
             n[q] = _collect_units(
                 totals[:size], scales, first, base, factor, _STRIDE, selected[q], n[q]
             )
+
+
+@fast_kernel
+def _units_of_groups(
+    groups, group_offsets, words, n_words, scales, base, factor, signs, low, high, totals, selected
+):
+    """Collect the units of some groups that pass; return them counted, and all."""
+    count = n_units = 0
+    for i in range(groups.shape[0]):
+        if i + _UNITS_AHEAD < groups.shape[0]:
+            ahead = groups[i + _UNITS_AHEAD]
+            first, last = group_offsets[ahead] * n_words, group_offsets[ahead + 1] * n_words
+            for position in range(first, last, 8):
+                prefetch(words, position)
+        start, stop = group_offsets[groups[i]], group_offsets[groups[i] + 1]
+        n_units += stop - start
+        run, here = words[start * n_words : stop * n_words], totals[: stop - start]
+        _scan_run(run, n_words, signs, low, high, here)
+        count = _collect_units(
+            here, scales[start:stop], start, base, factor, _STRIDE, selected, count
+        )
+    return count, n_units
 
 
 @fast_kernel
@@ -136,7 +165,7 @@ def _members_of_units(
         start, stop = offsets[chosen[i]], offsets[chosen[i] + 1]
         n_members += stop - start
         words, here = prefix[start * n_prefix : stop * n_prefix], totals[: stop - start]
-        _scan_members(words, n_prefix, signs, low, high, here)
+        _scan_run(words, n_prefix, signs, low, high, here)
         count = _collect_members(here, start, limit, _STRIDE, candidates, count)
     return count, n_members
 
@@ -150,11 +179,14 @@ def search_codes(
     steps,
     top,
     gain,
-    unit_blocks,
+    top_blocks,
+    top_scales,
+    group_offsets,
+    unit_runs,
     unit_scales,
     n_tested,
     offsets,
-    largest_unit,
+    largest_run,
     prefix,
     prefix_scale,
     codes,
@@ -182,12 +214,19 @@ def search_codes(
         Of `rotate` and `quantise_query`.
     gain : IN float32
         What Σ sᵢvᵢ of an inner product 1 is, for a code of scale 1.
-    unit_blocks : IN uint64 (n_blocks, n_unit_words, BLOCK)
-    unit_scales : IN float32 (n_blocks * BLOCK,)
+    top_blocks : IN uint64 (n_blocks, n_top_words, BLOCK)
+    top_scales : IN float32 (n_blocks * BLOCK,)
+        Codes of the groups, or of the units where there are no groups.
+    group_offsets : IN int64 (n_groups + 1,)
+        Group g holds the units from ``group_offsets[g]`` on; one entry where there are no groups.
+    unit_runs : IN uint64 (n_tested * n_unit_words,)
+        Codes of the units, word by word inside each group; empty without groups.
+    unit_scales : IN float32 (n_tested,)
     n_tested : IN int
         Units from this one on are visited without a test.
     offsets : IN int64 (n_units + 1,)
-    largest_unit : IN int
+    largest_run : IN int
+        Of the members of a unit, and of the units of a group.
     prefix : IN uint64 (n_vectors * n_prefix,)
         The first words of the members' codes, word by word inside each unit.
     prefix_scale : IN float32
@@ -203,6 +242,8 @@ def search_codes(
     """
     n_queries, n_vectors, n_words = queries.shape[0], codes.shape[0], codes.shape[1]
     n_units, n_prefix = offsets.shape[0] - 1, prefix.shape[0] // n_vectors
+    n_groups = group_offsets.shape[0] - 1
+    n_top = n_groups if n_groups > 0 else n_tested
     signs = np.empty((n_queries, n_words), dtype=np.uint64)
     low, high = np.empty_like(signs), np.empty_like(signs)
     sums = np.empty((n_queries, n_words), dtype=np.float32)
@@ -210,37 +251,69 @@ def search_codes(
     quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares)
 
     factor = gain * np.float32(similarity)
-    selected = np.empty((n_queries, n_units), dtype=np.int32)
-    n_selected = np.empty(n_queries, dtype=np.int64)
-    select_units_by_codes(
-        unit_blocks,
-        unit_scales,
-        n_tested,
+    in_top = np.empty((n_queries, max(n_top, n_units)), dtype=np.int32)
+    n_in_top = np.empty(n_queries, dtype=np.int64)
+    top_slack = slack[GROUP_STAGE] if n_groups > 0 else slack[UNIT_STAGE]
+    select_from_blocks(
+        top_blocks,
+        top_scales,
+        n_top,
         factor,
-        slack[UNIT_STAGE],
+        top_slack,
         signs,
         low,
         high,
         sums,
         squares,
-        selected,
-        n_selected,
+        in_top,
+        n_in_top,
     )
 
-    totals = np.empty(largest_unit, dtype=np.int32)
+    totals = np.empty(largest_run, dtype=np.int32)
+    selected = np.empty(n_units, dtype=np.int32)
     candidates = np.empty(n_vectors, dtype=np.int32)
     flat_codes = codes.reshape(-1)
     count = 0
     for q in range(n_queries):
         bounds[q] = count
+        n_selected, n_tests = n_in_top[q], n_top
+        if n_groups > 0:
+            n_unit_words = unit_runs.shape[0] // n_tested
+            w = n_unit_words - 1
+            n_selected, n_in_groups = _units_of_groups(
+                in_top[q, : n_in_top[q]],
+                group_offsets,
+                unit_runs,
+                n_unit_words,
+                unit_scales,
+                sums[q, w] + slack[UNIT_STAGE] * np.sqrt(squares[q, w]),
+                factor,
+                signs[q],
+                low[q],
+                high[q],
+                totals,
+                selected,
+            )
+            n_tests += n_in_groups
+        else:
+            selected[:n_selected] = in_top[q, :n_selected]
         for unit in range(n_tested, n_units):
-            selected[q, n_selected[q]] = unit
-            n_selected[q] += 1
+            selected[n_selected] = unit
+            n_selected += 1
+
         w = n_prefix - 1
         limit = sums[q, w] + slack[PREFIX_STAGE] * np.sqrt(squares[q, w]) - factor * prefix_scale
-        chosen = selected[q, : n_selected[q]]
         n_candidates, n_members = _members_of_units(
-            chosen, offsets, prefix, n_prefix, limit, signs[q], low[q], high[q], totals, candidates
+            selected[:n_selected],
+            offsets,
+            prefix,
+            n_prefix,
+            limit,
+            signs[q],
+            low[q],
+            high[q],
+            totals,
+            candidates,
         )
         base = sums[q, n_words - 1] + slack[CODE_STAGE] * np.sqrt(squares[q, n_words - 1])
         n_exact = 0
@@ -258,7 +331,8 @@ def search_codes(
                 )
         if count <= ids.shape[0]:
             sort_hits(ids, scores, bounds[q], count)
-        counts[q, UNITS_VISITED] = chosen.shape[0]
+        counts[q, UNIT_TESTS] = n_tests
+        counts[q, UNITS_VISITED] = n_selected
         counts[q, MEMBERS_TESTED] = n_members
         counts[q, CODES_TESTED] = n_candidates
         counts[q, EXACT_PRODUCTS] = n_exact
@@ -267,16 +341,28 @@ def search_codes(
 
 
 @fast_kernel
+def _stage_of_pair(words, scale, gain, signs, low, high, total, energy):
+    """Return what a stage sees of a code: (Σv − 2p)/√Σv² and gain·scale/√Σv²."""
+    spread = np.sqrt(energy)
+    p = disagreement(words, signs, low, high)
+    return (total - np.float32(2 * p)) / spread, gain * scale / spread
+
+
+@fast_kernel
 def calibrate_codes(
     queries,
     query_of,
     row_of,
     unit_of,
+    group_of,
     flips,
     steps,
     top,
     gain,
-    unit_blocks,
+    top_blocks,
+    top_scales,
+    group_offsets,
+    unit_runs,
     unit_scales,
     n_tested,
     n_prefix,
@@ -291,61 +377,94 @@ def calibrate_codes(
     Parameters
     ----------
     queries : IN float32 (n_queries, dim)
-    query_of, row_of, unit_of : IN int64 (n_pairs,)
-        The query, the member's row and its unit.
+    query_of, row_of, unit_of, group_of : IN int64 (n_pairs,)
+        The query, the member's row, its unit and its group.
     flips … code_scales : IN
         Of `search_codes`.
     scores, slopes : OUT float32 (n_pairs, N_STAGES)
-        (Σv − 2p)/√Σv² and gain·scale/√Σv²; a unit that is not tested has score ∞ and slope 0.
+        A stage that does not test a pair has score ∞ and slope 0.
     """
-    n_queries, n_words, n_unit_words = queries.shape[0], codes.shape[1], unit_blocks.shape[1]
+    n_queries, n_words = queries.shape[0], codes.shape[1]
+    has_groups = group_offsets.shape[0] > 1
     signs = np.empty((n_queries, n_words), dtype=np.uint64)
     low, high = np.empty_like(signs), np.empty_like(signs)
     sums = np.empty((n_queries, n_words), dtype=np.float32)
     squares = np.empty_like(sums)
     quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares)
-    stage_words = (n_unit_words, n_prefix, n_words)
+    n_top_words = top_blocks.shape[1]
+    n_unit_words = unit_runs.shape[0] // max(1, n_tested)
+    scores[:, :PREFIX_STAGE] = np.inf
+    slopes[:, :PREFIX_STAGE] = 0.0
     for pair in range(query_of.shape[0]):
         q, row, unit = query_of[pair], row_of[pair], unit_of[pair]
-        for stage in range(N_STAGES):
-            if stage == UNIT_STAGE and unit >= n_tested:
-                scores[pair, stage], slopes[pair, stage] = np.inf, 0.0
-                continue
-            n = stage_words[stage]
-            if stage == UNIT_STAGE:
-                words = unit_blocks[unit // BLOCK, :, unit % BLOCK].copy()
-                scale = unit_scales[unit]
-            else:
-                words = codes[row, :n].copy()
-                scale = code_scales[row] if stage == CODE_STAGE else prefix_scale
-            p = disagreement(words, signs[q], low[q], high[q])
-            spread = np.sqrt(squares[q, n - 1])
-            scores[pair, stage] = (sums[q, n - 1] - np.float32(2 * p)) / spread
-            slopes[pair, stage] = gain * scale / spread
+        if unit < n_tested:
+            code = group_of[pair] if has_groups else unit
+            stage = GROUP_STAGE if has_groups else UNIT_STAGE
+            scores[pair, stage], slopes[pair, stage] = _stage_of_pair(
+                top_blocks[code // BLOCK, :, code % BLOCK].copy(),
+                top_scales[code],
+                gain,
+                signs[q],
+                low[q],
+                high[q],
+                sums[q, n_top_words - 1],
+                squares[q, n_top_words - 1],
+            )
+        if unit < n_tested and has_groups:
+            start, stop = group_offsets[code], group_offsets[code + 1]
+            run = unit_runs[start * n_unit_words : stop * n_unit_words]
+            scores[pair, UNIT_STAGE], slopes[pair, UNIT_STAGE] = _stage_of_pair(
+                run[unit - start :: stop - start].copy(),
+                unit_scales[unit],
+                gain,
+                signs[q],
+                low[q],
+                high[q],
+                sums[q, n_unit_words - 1],
+                squares[q, n_unit_words - 1],
+            )
+        scores[pair, PREFIX_STAGE], slopes[pair, PREFIX_STAGE] = _stage_of_pair(
+            codes[row, :n_prefix],
+            prefix_scale,
+            gain,
+            signs[q],
+            low[q],
+            high[q],
+            sums[q, n_prefix - 1],
+            squares[q, n_prefix - 1],
+        )
+        scores[pair, CODE_STAGE], slopes[pair, CODE_STAGE] = _stage_of_pair(
+            codes[row],
+            code_scales[row],
+            gain,
+            signs[q],
+            low[q],
+            high[q],
+            sums[q, n_words - 1],
+            squares[q, n_words - 1],
+        )
 
 
 @fast_kernel
-def estimate_units(query, flips, steps, top, gain, unit_blocks, unit_scales, n_units, estimates):
-    """Fill the estimated score of every unit, in shares of what a match 1 would score.
+def estimate_scores(query, flips, steps, top, gain, words, scales, estimates):
+    """Fill the estimated score of every code, in shares of what a match 1 would score.
 
     Parameters
     ----------
     query : IN float32 (dim,)
-    flips … unit_scales : IN
+    flips, steps, top, gain : IN
         Of `search_codes`.
-    estimates : OUT float32 (n_units,)
+    words : IN uint64 (n_codes, n_words)
+    scales : IN float32 (n_codes,)
+    estimates : OUT float32 (n_codes,)
     """
-    n_words = flips.shape[1] // WORD
+    n_words, n_compared = flips.shape[1] // WORD, words.shape[1]
     signs = np.empty((1, n_words), dtype=np.uint64)
     low, high = np.empty_like(signs), np.empty_like(signs)
     sums = np.empty((1, n_words), dtype=np.float32)
     squares = np.empty_like(sums)
     quantise_queries(query.reshape(1, -1), flips, steps, top, signs, low, high, sums, squares)
-    totals = np.empty(BLOCK, dtype=np.int32)
-    n_unit_words = unit_blocks.shape[1]
-    for block in range(unit_blocks.shape[0]):
-        disagreements(unit_blocks[block], n_unit_words, signs[0], low[0], high[0], totals)
-        for j in range(min(BLOCK, n_units - block * BLOCK)):
-            unit = block * BLOCK + j
-            dot = sums[0, n_unit_words - 1] - np.float32(2 * totals[j])
-            estimates[unit] = dot / (gain * unit_scales[unit])
+    for code in range(words.shape[0]):
+        p = disagreement(words[code], signs[0], low[0], high[0])
+        product = sums[0, n_compared - 1] - np.float32(2 * p)
+        estimates[code] = product / (gain * scales[code])

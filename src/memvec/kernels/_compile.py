@@ -29,7 +29,8 @@ class _CompileNotice(event.Listener):
         self._said = False
 
     def on_start(self, event: Any) -> None:
-        module = event.data["dispatcher"].py_func.__module__
+        # Functions made by exec, as other packages do, have no module.
+        module = event.data["dispatcher"].py_func.__module__ or ""
         if self._said or not module.startswith("memvec."):
             return
         self._said = True

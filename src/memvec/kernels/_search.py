@@ -135,8 +135,8 @@ def search_vectors(
     bounds : OUT int64 (n_queries + 1,)
     ids : OUT int64 (capacity,)
     scores : OUT float64 (capacity,)
-    counts : OUT int64 (n_queries, 4)
-        Units visited, members tested, codes tested (none) and exact products.
+    counts : OUT int64 (n_queries, 5)
+        Unit tests, units visited, members tested, codes tested (none) and exact products.
     """
     n_tested, count = thresholds.shape[0], 0
     for q in range(queries.shape[0]):
@@ -151,7 +151,8 @@ def search_vectors(
                 count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
         if count <= ids.shape[0]:
             sort_hits(ids, scores, bounds[q], count)
-        counts[q, 0], counts[q, 1], counts[q, 2], counts[q, 3] = visited, scored, 0, scored
+        counts[q, 0], counts[q, 1] = n_tested, visited
+        counts[q, 2], counts[q, 3], counts[q, 4] = scored, 0, scored
     bounds[queries.shape[0]] = count
     return count
 
