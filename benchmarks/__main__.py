@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from benchmarks import assignment, construction
+from benchmarks import assignment, construction, design
 from benchmarks.peers import CONTENDERS, DEFAULT
 from benchmarks.search import Plan, compare
 from benchmarks.search_sets import SETS, search_set
@@ -95,6 +95,20 @@ def construction_command(data: str | None, rounds: int) -> None:
 def assignment_command(data: str | None, rounds: int) -> None:
     """Compare spherical k-means with FAISS."""
     assignment.run(data, rounds)
+
+
+@main.command("design")
+@click.option("--set", "names", type=click.Choice(design.SETS), multiple=True, default=design.SETS)
+@click.option("--vectors", type=click.IntRange(2000), help="How many; the usual ones without it.")
+@click.option("--dim", type=click.IntRange(2), help="Of uniform vectors.")
+@_data
+@_rounds(7)
+def design_command(
+    names: tuple[str, ...], vectors: int | None, dim: int | None, data: str | None, rounds: int
+) -> None:
+    """Compare what the design step chooses with the best of a grid."""
+    for name in names:
+        design.run(name, data, vectors, dim, rounds)
 
 
 @main.command("search")

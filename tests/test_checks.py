@@ -28,6 +28,17 @@ def test_unit_rows_copy_their_input():
     assert not np.shares_memory(checks.unit_rows(rows, "v", "f"), rows)
 
 
+def test_unit_rows_are_not_copied_where_that_is_allowed():
+    rows = np.eye(3, dtype=np.float32)
+    assert checks.unit_rows(rows, "v", "f", copy=False) is rows
+    for other in (
+        2 * rows,
+        rows.astype(np.float64),
+        np.asfortranarray(np.ones((2, 2), np.float32)),
+    ):
+        assert not np.shares_memory(checks.unit_rows(other, "v", "f", copy=False), other)
+
+
 def test_bad_row_beyond_the_first_block_is_named():
     vectors = np.ones((9000, 2))
     vectors[8500, 1] = np.inf

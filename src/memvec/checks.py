@@ -148,19 +148,39 @@ def numbers(value: object, name: str, where: str) -> FloatArray:
 
 
 def unit_rows(
-    value: object, name: str, where: str, *, dim: int | None = None, first_row: int = 0
+    value: object,
+    name: str,
+    where: str,
+    *,
+    dim: int | None = None,
+    first_row: int = 0,
+    copy: bool = True,
 ) -> Float32Array:
-    """Return the rows of `value` scaled to norm 1, as a new C-contiguous float32 array.
+    """Return the rows of `value` scaled to norm 1, as a C-contiguous float32 array.
 
     Zero, NaN and infinite rows have no direction and are refused with the number of the first,
-    counted from `first_row` where `value` is a block of something larger.
+    counted from `first_row` where `value` is a block of something larger. With ``copy=False``, an
+    array that holds such rows already is returned itself.
     """
     array = matrix(value, name, where, dim=dim)
+    if not copy and _has_unit_rows(array):
+        return cast(Float32Array, array)
     rows = np.empty(array.shape, dtype=np.float32)
     for start in range(0, array.shape[0], _NORMALISE_BLOCK_ROWS):
         stop = start + _NORMALISE_BLOCK_ROWS
         _normalise_block(array[start:stop], rows[start:stop], first_row + start, name, where)
     return rows
+
+
+def _has_unit_rows(array: FloatArray) -> bool:
+    if array.dtype != np.float32 or not array.flags.c_contiguous:
+        return False
+    for start in range(0, len(array), _NORMALISE_BLOCK_ROWS):
+        block = array[start : start + _NORMALISE_BLOCK_ROWS].astype(np.float64)
+        squares = np.einsum("ij,ij->i", block, block)
+        if not (np.abs(np.sqrt(squares) - 1.0) <= UNIT_NORM_TOLERANCE).all():
+            return False
+    return True
 
 
 def unit_queries(value: object, name: str, where: str, *, dim: int) -> Float32Array:

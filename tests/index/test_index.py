@@ -24,6 +24,9 @@ one_level = st.builds(
     codes=st.sampled_from(["auto", "none", "sign", "estimate"]),
     symmetric=st.booleans(),
     unit_words=st.sampled_from(["auto", 1, 3]),
+    pca_dim=st.sampled_from([None, None, 5]),
+    center=st.booleans(),
+    whiten=st.booleans(),
     reserve=st.sampled_from(["auto", 0, 7]),
     seed=st.integers(0, 5),
 )
@@ -71,7 +74,7 @@ def test_visiting_everything_is_the_exhaustive_answer(seed, config, similarity):
 @given(seed=seeds, config=one_level, threshold=st.floats(-1, 1.5))
 def test_raw_threshold_is_the_naive_search(seed, config, threshold):
     vectors, query = cloud(seed), cloud(seed + 1, n=1)[0]
-    config = replace(config, codes="none", reserve=0)
+    config = replace(config, codes="none", reserve=0, pca_dim=None, center=False, whiten=False)
     index = Index.build(vectors, config=config)
     scores = index.unit_vectors.astype(np.float64) @ query
     if (np.abs(scores - threshold) < 1e-5).any():
@@ -136,6 +139,24 @@ def test_model_holds_on_uniform_vectors_in_random_units(codes):
     assert missed <= 0.05 + 4 * 0.004
     assert missed >= (0.05 - 4 * 0.004 if codes == "none" else 0.01)
     assert hits.certificate.level == "model"
+
+
+@pytest.mark.parametrize("codes", ["none", "estimate"])
+def test_projected_tests_keep_scores_and_the_promise(codes):
+    """Features with a strong mean and few directions, as of a CNN."""
+    rng = np.random.default_rng(6)
+    spectrum = np.arange(1, 97) ** -0.5
+    vectors = naive.unit_rows(rng.standard_normal((6000, 96)) * spectrum + 0.3)
+    queries = noisy_copies(vectors[:1500], 0.9, rng)
+    config = IndexConfig(pca_dim=48, center=True, whiten=True, codes=codes)
+    index = Index.build(vectors, similarity=0.85, miss_rate=0.05, config=config)
+    truth, hits = exact_range(vectors, queries, 0.85), index.range_search(queries, 0.85)
+    misses = count_misses(truth, hits)
+    assert misses.miss_rate <= 0.05 + 4 * (misses.standard_error + 0.005)  # Seen: 0.02 and 0.04
+    for query, row in zip(queries[:20], hits, strict=False):
+        own = naive.unit_rows(query[np.newaxis])[0]
+        scores = [np.float32(naive.canonical_score(own, vectors[i])) for i in row.ids]
+        assert row.scores.tolist() == scores
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -252,6 +273,16 @@ def test_any_dtype_and_layout_gives_the_same_index(dtype, layout):
     np.testing.assert_array_equal(plain.ids, other.ids)
 
 
+def test_building_leaves_the_array_as_it_was_and_does_not_keep_it():
+    vectors = cloud(23, n=300)
+    before = vectors.copy()
+    index = Index.build(vectors)
+    np.testing.assert_array_equal(vectors, before)
+    expected = index.range_search(before[:9], 0.8).ids
+    vectors[:] = 0
+    np.testing.assert_array_equal(index.range_search(before[:9], 0.8).ids, expected)
+
+
 def test_one_vector_and_one_dimension_work():
     assert Index.build([[3.0]]).range_search([[1.0], [-1.0]]).counts.tolist() == [1, 0]
     assert Index.build([[1.0, 2.0]]).search([1.0, 2.0], 1).ids.tolist() == [[0]]
@@ -334,6 +365,7 @@ def test_bad_questions_are_refused(call, text):
         (lambda: IndexConfig(ridge=1.0), "0 for 'auto'. Got 1.0"),
         (lambda: IndexConfig(levels=3), "'levels' .* Got 3"),
         (lambda: IndexConfig(levels=2, codes="none"), "'levels' .* 1 for float32 tests"),
+        (lambda: IndexConfig(pca_dim=0), "'pca_dim' .* Got 0"),
         (lambda: IndexConfig(group_size=0), "'group_size' .* Got 0"),
         (lambda: IndexConfig(codes="bits"), "'codes' .* Got 'bits'"),
         (lambda: IndexConfig(unit_words=0), "'unit_words' .* Got 0"),

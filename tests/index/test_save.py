@@ -14,7 +14,14 @@ QUERIES = naive.unit_rows(ROWS[:50] + 0.1 * np.random.default_rng(2).standard_no
 
 @pytest.mark.parametrize(
     "config",
-    [IndexConfig(codes="none"), IndexConfig(codes="sign"), IndexConfig(), IndexConfig(levels=2)],
+    [
+        IndexConfig(codes="none"),
+        IndexConfig(codes="sign"),
+        IndexConfig(),
+        IndexConfig(levels=2),
+        IndexConfig(pca_dim=20, whiten=True),
+        IndexConfig(center=True),
+    ],
 )
 def test_opened_index_answers_like_the_saved_one(tmp_path, config):
     index = Index.build(ROWS, config=config)

@@ -68,7 +68,7 @@ def kmeans_assignment(
     array([2, 2])
     """
     where = "kmeans_assignment"
-    rows = checks.unit_rows(vectors, "vectors", where)
+    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
     n_units = number_of_units(len(rows), unit_size, where)
     rounds = checks.integer(iterations, "iterations", where)
     rng = checks.generator(seed, where)

@@ -61,7 +61,7 @@ def batch_assignment(
     20
     """
     where = "batch_assignment"
-    rows = checks.unit_rows(vectors, "vectors", where)
+    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
     checks.integer(unit_size, "unit_size", where)
     batch_size = checks.integer(batch_size, "batch_size", where)
     checks.integer(iterations, "iterations", where)
@@ -116,7 +116,7 @@ def two_step_assignment(
     Assignment(100 vectors in 20 units, imbalance ...)
     """
     where = "two_step_assignment"
-    rows = checks.unit_rows(vectors, "vectors", where)
+    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
     n_units = number_of_units(len(rows), unit_size, where)
     if n_clusters is None:
         n_clusters = round(math.sqrt(n_units))
@@ -181,7 +181,7 @@ def sampled_assignment(
     10
     """
     where = "sampled_assignment"
-    rows = checks.unit_rows(vectors, "vectors", where)
+    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
     n_units = number_of_units(len(rows), unit_size, where)
     if sample_size is None:
         sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)

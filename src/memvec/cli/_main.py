@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from memvec.cli._bench import bench
 from memvec.cli._demo import demo
 from memvec.cli._design import design
 from memvec.cli._reproduce import reproduce
@@ -39,6 +40,7 @@ def main() -> None:
     """  # noqa: D301 - click wants the character itself, not its name
 
 
+main.add_command(bench)
 main.add_command(demo)
 main.add_command(design)
 main.add_command(reproduce)

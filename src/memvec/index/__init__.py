@@ -4,6 +4,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
 from memvec.index._index import Index
+from memvec.index._profile import profile_machine
 from memvec.index._results import HitRow, Hits, TopHits, Work
 
 __all__ = [
@@ -15,4 +16,5 @@ __all__ = [
     "MachineCosts",
     "TopHits",
     "Work",
+    "profile_machine",
 ]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from memvec.codes import CodeSpace
+from memvec.codes import CodeSpace, Projection
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable
 from memvec.index._calibration import Calibration, build_table, reserve_size
@@ -20,7 +20,7 @@ from memvec.index._design import IndexDesign, design_index
 from memvec.index._encode import encode_units
 from memvec.index._units import Units, build_units
 from memvec.storage import open_folder, write_folder
-from memvec.types import Float32Array
+from memvec.types import Float32Array, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +41,21 @@ def build_parts(
     progress: bool | None,
 ) -> IndexParts:
     """Design, assign, encode and calibrate; `rows` are unit rows."""
-    design = design_index(rows, similarity, miss_rate, config, costs)
-    made = design.config
-    size = reserve_size(*rows.shape) if made.reserve == "auto" else min(made.reserve, len(rows) - 1)
-    rng = np.random.default_rng([made.seed, 1])
+    wanted = config.reserve
+    size = reserve_size(*rows.shape) if wanted == "auto" else min(wanted, len(rows) - 1)
+    rng = np.random.default_rng([config.seed, 1])
     reserve = np.sort(rng.choice(len(rows), size, replace=False))
-    units = build_units(rows, reserve, made, progress)
+    projection = _fit_projection(rows, reserve, config)
+    tested = rows if projection is None else projection.apply(rows)
+    design = design_index(tested, similarity, miss_rate, config, costs)
+    design = dataclasses.replace(design, dim=rows.shape[1])
+    made = design.config
+    units, tested = build_units(rows, reserve, projection, tested, made, progress)
     cascade: Cascade
     if made.codes == "none":
         cascade = FloatCascade.of_units(units, similarity, design.effective_dim)
     else:
-        cascade = encode_units(units, made, progress)
+        cascade = encode_units(units, tested, made, progress)
     table = None
     if size:
         own = np.arange(len(rows) - size, len(rows))
@@ -59,10 +63,27 @@ def build_parts(
     return IndexParts(design, cascade, Calibration(cascade, table, similarity, made.seed))
 
 
+def _fit_projection(
+    rows: Float32Array, reserve: IntArray, config: IndexConfig
+) -> Projection | None:
+    """Fit the projection, on rows that are not calibrated on."""
+    if not config.projects:
+        return None
+    seen = rows if len(reserve) == 0 else np.delete(rows, reserve, axis=0)
+    return Projection.fit(
+        seen, config.pca_dim, center=config.center, whiten=config.whiten, seed=config.seed
+    )
+
+
 def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
     """Write all arrays and settings to a folder, atomically."""
     units, cascade = parts.cascade.units, parts.cascade
     arrays = _fields(units)
+    projection = arrays.pop("projection")
+    if projection is not None:
+        arrays["projection_mean"] = projection.mean
+        if projection.basis is not None:
+            arrays["projection_basis"] = projection.basis
     meta: dict[str, Any] = {
         "design": {**_fields(parts.design), "config": _fields(parts.design.config)},
     }
@@ -106,14 +127,18 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
 def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     settings = dict(meta["design"])
     design = IndexDesign(**{**settings, "config": IndexConfig(**settings["config"])})
-    units = Units(**{field.name: arrays[field.name] for field in dataclasses.fields(Units)})
+    projection = None
+    if "projection_mean" in arrays:
+        projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
+    names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
+    units = Units(projection=projection, **{name: arrays[name] for name in names})
     cascade: Cascade
     if "codes" in meta:
         codes = dict(meta["codes"])
         prefix_scale = codes.pop("prefix_scale")
         cascade = CodeCascade(
             units=units,
-            space=CodeSpace(design.dim, arrays["flips"], **codes),
+            space=CodeSpace(units.unit_vectors.shape[1], arrays["flips"], **codes),
             prefix_scale=prefix_scale,
             **{name: arrays[name] for name in _CODE_ARRAYS},
         )

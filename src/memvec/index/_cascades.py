@@ -116,6 +116,7 @@ class FloatCascade:
             return int(
                 search_vectors(
                     rows,
+                    units.as_tested(rows),
                     similarity,
                     thresholds,
                     units.unit_vectors,
@@ -137,7 +138,7 @@ class FloatCascade:
         """Return what the unit test sees of given pairs."""
         scores, slopes = np.empty((2, len(query_of), 1), dtype=np.float32)
         calibrate_vectors(
-            queries,
+            self.units.as_tested(queries),
             query_of,
             self.units.unit_of(row_of),
             self.units.unit_vectors,
@@ -151,7 +152,8 @@ class FloatCascade:
     def unit_scores(self, query: Float32Array) -> Float32Array:
         """Return yᵀm of every unit."""
         scores = np.empty(self.units.n_tested, dtype=np.float32)
-        score_units(query, self.units.unit_vectors, scores)
+        [tested] = self.units.as_tested(query[np.newaxis])
+        score_units(tested, self.units.unit_vectors, scores)
         return scores
 
 
@@ -248,6 +250,7 @@ class CodeCascade:
             return int(
                 search_codes(
                     rows,
+                    units.as_tested(rows),
                     similarity,
                     slacks,
                     space.flips,
@@ -285,7 +288,7 @@ class CodeCascade:
         scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
         unit_of = units.unit_of(row_of)
         calibrate_codes(
-            queries,
+            units.as_tested(queries),
             query_of,
             row_of,
             unit_of,
@@ -313,8 +316,9 @@ class CodeCascade:
         """Return the estimated score of every unit, in shares of what a match 1 would score."""
         space = self.space
         estimates = np.empty(self.units.n_tested, dtype=np.float32)
+        [tested] = self.units.as_tested(query[np.newaxis])
         estimate_scores(
-            query,
+            tested,
             space.flips,
             np.float32(space.steps),
             space.top,

@@ -68,6 +68,11 @@ class IndexConfig:
         Binarise the query, too: codes are then compared by Hamming distance.
     unit_words : "auto" or int
         Words of 64 bits of a unit's code that are tested.
+    pca_dim : int or None
+        Test vectors reduced to this many dimensions by PCA; scores stay those of the vectors
+        given.
+    center, whiten : bool
+        Subtract the mean of the data, and divide by the standard deviations, before testing.
     reserve : "auto" or int
         Vectors kept out of the units to calibrate on; searches test them one by one.
     seed : int
@@ -92,6 +97,9 @@ class IndexConfig:
     codes: CodesName | Auto = "auto"
     symmetric: bool = False
     unit_words: int | Auto = "auto"
+    pca_dim: int | None = None
+    center: bool = False
+    whiten: bool = False
     reserve: int | Auto = "auto"
     seed: int = 0
 
@@ -132,6 +140,13 @@ class IndexConfig:
             checks.integer(self.reserve, "reserve", where, minimum=0)
         if self.batch_size is not None:
             checks.integer(self.batch_size, "batch_size", where)
+        if self.pca_dim is not None:
+            checks.integer(self.pca_dim, "pca_dim", where)
+
+    @property
+    def projects(self) -> bool:
+        """Whether vectors are projected before they are tested."""
+        return self.pca_dim is not None or self.center or self.whiten
 
 
 __all__ = ["KMEANS_RULES", "IndexConfig"]

@@ -57,14 +57,14 @@ class MachineCosts:
     """
 
     version: int = _VERSION
-    query: float = 24_000.0
-    code: float = 0.24
+    query: float = 17_000.0
+    code: float = 0.25
     word: float = 0.19
-    memory_word: float = 0.59
-    cache: float = 19e6
-    run: float = 56.0
-    visit: float = 44.0
-    member_word: float = 0.13
+    memory_word: float = 0.56
+    cache: float = 14e6
+    run: float = 210.0
+    visit: float = 47.0
+    member_word: float = 0.37
 
     def __post_init__(self) -> None:
         where = "MachineCosts"

@@ -16,16 +16,18 @@ from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 _PREFIX_WORDS = 3
 
 
-def encode_units(units: Units, config: IndexConfig, progress: bool | None) -> CodeCascade:
-    """Encode memory vectors and members."""
-    space = CodeSpace.random(units.vectors.shape[1], symmetric=config.symmetric, seed=config.seed)
+def encode_units(
+    units: Units, tested: Float32Array, config: IndexConfig, progress: bool | None
+) -> CodeCascade:
+    """Encode memory vectors and members; `tested` are the members as the tests see them."""
+    space = CodeSpace.random(tested.shape[1], symmetric=config.symmetric, seed=config.seed)
     n_prefix = min(_PREFIX_WORDS, space.n_words)
     n_unit_words = min(int(config.unit_words), space.n_words)
     n_total = len(units.vectors) + units.n_tested + units.n_groups
     with progress_bar("codes", n_total, progress) as advance:
         of_groups = space.encode(units.group_vectors, space.n_words, advance=advance)
         of_units = space.encode(units.unit_vectors, n_unit_words, advance=advance)
-        of_members = space.encode(units.vectors, n_prefix, advance=advance)
+        of_members = space.encode(tested, n_prefix, advance=advance)
     unit_codes = of_units.words[:, :n_unit_words]
     unit_scales = _scales(of_units.prefix_sums, units.unit_vectors, units.means)
     top_codes, top_scales = unit_codes, unit_scales

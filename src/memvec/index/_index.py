@@ -81,7 +81,7 @@ class Index:
         where = "Index.build"
         similarity = checks.similarity(similarity, where)
         miss_rate = checks.miss_rate(miss_rate, where)
-        rows = checks.unit_rows(vectors, "vectors", where)
+        rows = checks.unit_rows(vectors, "vectors", where, copy=False)
         costs = MachineCosts() if machine is None else machine
         return cls(
             build_parts(rows, similarity, miss_rate, config or IndexConfig(), costs, progress)

@@ -6,29 +6,30 @@ import itertools
 import statistics
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
 from scipy import special
 
-from memvec.codes import CodeSpace
+from memvec import checks
+from memvec.index._build import build_parts
 from memvec.index._cascades import CodeCascade
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._index import Index
-from memvec.index._units import Units
 from memvec.kernels import BLOCK, N_STAGES, WORD
 from memvec.types import Float32Array, WordArray
 
-_DIM = 1024
+_DIM, _SIMILARITY = 1024, 0.9
 _WORDS, _FEW_WORDS, _PREFIX_WORDS = 16, 4, 3
-# Codes of 1 and of 4 MB: more than the innermost cache, less than the outermost.
-_FEW_CODES, _CODES = 8192, 32768
+# Codes of up to 8 MB: more than the innermost caches, less than the outermost.
+_FEW_CODES, _CODES = 16384, 65536
 # 8, 16, 32 and 64 MB of codes: from in cache to from memory.
 _GROWING_CODES = (65536, 131072, 262144, 524288)
 # Units that pass: so few that each is alone in its run of 64, and so many that most have company.
 _RARE, _OFTEN = 0.002, 0.1
-_SMALL_UNIT, _LARGE_UNIT = 8, 32
+_UNITS, _SMALL_UNIT, _LARGE_UNIT = 32768, 8, 32
 # Queries take turns, or the processor would learn by heart which units pass.
 _QUERIES = 16
 _ROUNDS, _BURST, _WARMING = 7, 20, 4
@@ -54,13 +55,13 @@ def profile_machine(*, seed: int = 0) -> MachineCosts:
     MachineCosts
         For ``Index.build(machine=…)``, and for :meth:`MachineCosts.write`.
     """
-    rng = np.random.default_rng(seed)
-    code, word = _scan_costs(rng)
-    sizes, words = _growing_scan(rng, code)
+    bench = _Bench.of(seed)
+    code, word = _scan_costs(bench)
+    sizes, words = _growing_scan(bench, code)
     memory_word = max(words[-1], word)
-    run, visit, member_word = _visit_costs(rng)
+    run, visit, member_word = _visit_costs(bench)
     return MachineCosts(
-        query=_query_cost(rng),
+        query=_query_cost(bench),
         code=code,
         word=word,
         memory_word=memory_word,
@@ -71,10 +72,76 @@ def profile_machine(*, seed: int = 0) -> MachineCosts:
     )
 
 
-def _scan_costs(rng: np.random.Generator) -> tuple[float, float]:
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """A real index of next to nothing, whose cascade is blown up with made-up codes."""
+
+    rng: np.random.Generator
+    index: Index
+    cascade: CodeCascade
+    query: Float32Array
+
+    @classmethod
+    def of(cls, seed: int) -> _Bench:
+        rng = np.random.default_rng(seed)
+        vectors = rng.standard_normal((2 * WORD, _DIM), dtype=np.float32)
+        config = IndexConfig(
+            assignment="random", codes="estimate", unit_size=2, unit_words=1, reserve=0, seed=seed
+        )
+        parts = build_parts(
+            checks.unit_rows(vectors, "vectors", "profile_machine"),
+            _SIMILARITY,
+            0.01,
+            config,
+            MachineCosts(),
+            progress=False,
+        )
+        cascade = cast(CodeCascade, parts.cascade)
+        return cls(rng, Index(parts), cascade, cascade.units.vectors[0])
+
+    def searches(
+        self, n_codes: int, n_words: int, unit_size: int, passed: float = 0.0
+    ) -> list[Search]:
+        """Return searches of made-up units, a share of which passes; no member of theirs does."""
+        cascade = self._blown_up(n_codes, n_words, unit_size)
+        queries = self.rng.standard_normal((_QUERIES, 1, _DIM), dtype=np.float32)
+        queries /= np.linalg.norm(queries, axis=-1, keepdims=True)
+        slack = np.full(N_STAGES, -np.inf)
+        # Codes of scale 0 score N(0, 1) in standard deviations of their noise.
+        slack[:-2] = special.ndtri(passed)
+
+        def search_for(query: Float32Array) -> Search:
+            return lambda: cascade.search(query, _SIMILARITY, slack, 1)
+
+        return [search_for(query) for query in queries]
+
+    def _blown_up(self, n_codes: int, n_words: int, unit_size: int) -> CodeCascade:
+        """Return a cascade of random codes; what its searches never read has no columns."""
+        n_members = n_codes * unit_size
+        units = replace(
+            self.cascade.units,
+            vectors=np.empty((n_members, 0), dtype=np.float32),
+            keys=np.empty(n_members, dtype=np.int64),
+            offsets=np.arange(0, n_members + 1, unit_size),
+            unit_vectors=np.empty((n_codes, 0), dtype=np.float32),
+        )
+        return replace(
+            self.cascade,
+            units=units,
+            top_blocks=self._words((n_codes // BLOCK, n_words, BLOCK)),
+            top_scales=np.zeros(n_codes, dtype=np.float32),
+            prefix=self._words((n_members * _PREFIX_WORDS,)),
+            codes=np.empty((n_members, _WORDS), dtype=np.uint64),
+        )
+
+    def _words(self, shape: tuple[int, ...]) -> WordArray:
+        return self.rng.integers(0, 2**64, size=shape, dtype=np.uint64)
+
+
+def _scan_costs(bench: _Bench) -> tuple[float, float]:
     """Return what a code and what each of its words cost, from two lengths and two numbers."""
     shapes = list(itertools.product((_FEW_CODES, _CODES), (_FEW_WORDS, _WORDS)))
-    searches = [_searches(rng, n_codes, n_words, unit_size=1) for n_codes, n_words in shapes]
+    searches = [bench.searches(n_codes, n_words, unit_size=1) for n_codes, n_words in shapes]
     few_short, few_long, short, long = _medians(searches)
     more = _CODES - _FEW_CODES
     short_code, long_code = (short - few_short) / more, (long - few_long) / more
@@ -82,11 +149,11 @@ def _scan_costs(rng: np.random.Generator) -> tuple[float, float]:
     return max(short_code - _FEW_WORDS * word, _LEAST), max(word, _LEAST)
 
 
-def _growing_scan(rng: np.random.Generator, code: float) -> tuple[list[float], list[float]]:
+def _growing_scan(bench: _Bench, code: float) -> tuple[list[float], list[float]]:
     """Return the bytes of ever more codes, and what one of their words costs."""
     sizes, words = [], []
     for n_codes in _GROWING_CODES:
-        [time_of_all] = _medians([_searches(rng, n_codes, _WORDS, unit_size=1)])
+        [time_of_all] = _medians([bench.searches(n_codes, _WORDS, unit_size=1)])
         sizes.append(float(n_codes * _WORDS * WORD // 8))
         words.append(max((time_of_all / n_codes - code) / _WORDS, _LEAST))
     return sizes, words
@@ -105,7 +172,7 @@ def _cache_size(sizes: list[float], words: list[float], word: float, memory: flo
     return float(min(candidates, key=error))
 
 
-def _visit_costs(rng: np.random.Generator) -> tuple[float, float, float]:
+def _visit_costs(bench: _Bench) -> tuple[float, float, float]:
     """Return what looking through a run, going to a unit, and a word of a member cost."""
     plans = [
         (_SMALL_UNIT, 0.0),
@@ -115,11 +182,11 @@ def _visit_costs(rng: np.random.Generator) -> tuple[float, float, float]:
         (_LARGE_UNIT, _OFTEN),
     ]
     none, rare, often, none_large, often_large = _medians(
-        _searches(rng, _CODES, _FEW_WORDS, size, passed) for size, passed in plans
+        bench.searches(_UNITS, _FEW_WORDS, size, passed) for size, passed in plans
     )
     free = MachineCosts(run=_LEAST, visit=_LEAST, member_word=_LEAST)
-    units, many = _CODES * _RARE, _CODES * _OFTEN
-    runs = [replace(free, run=1.0).visits(_CODES, share, 0, 0) for share in (_RARE, _OFTEN)]
+    units, many = _UNITS * _RARE, _UNITS * _OFTEN
+    runs = [replace(free, run=1.0).visits(_UNITS, share, 0, 0) for share in (_RARE, _OFTEN)]
     # Two equations: runs · run + units · visit, for units of the same size.
     run, visit = np.linalg.solve([[runs[0], units], [runs[1], many]], [rare - none, often - none])
     larger = ((often_large - none_large) - (often - none)) / many
@@ -128,64 +195,10 @@ def _visit_costs(rng: np.random.Generator) -> tuple[float, float, float]:
     return max(float(run), _LEAST), max(float(visit), _LEAST), max(float(member_word), _LEAST)
 
 
-def _query_cost(rng: np.random.Generator) -> float:
+def _query_cost(bench: _Bench) -> float:
     """Return what a search costs where there is next to nothing to search."""
-    vectors = rng.standard_normal((2 * WORD, _DIM), dtype=np.float32)
-    config = IndexConfig(assignment="random", unit_size=2, unit_words=1, reserve=0)
-    index = Index.build(vectors, similarity=0.9, config=config, progress=False)
-    query = vectors[0] / np.linalg.norm(vectors[0])
-    [median] = _medians([[lambda: index.range_search(query, 0.9)]])
+    [median] = _medians([[lambda: bench.index.range_search(bench.query)]])
     return median
-
-
-def _searches(
-    rng: np.random.Generator, n_codes: int, n_words: int, unit_size: int, passed: float = 0.0
-) -> list[Search]:
-    """Return searches of made-up units, a share of which passes; no member of theirs does."""
-    cascade = _made_up_cascade(rng, n_codes, n_words, unit_size)
-    queries = rng.standard_normal((_QUERIES, 1, _DIM), dtype=np.float32)
-    queries /= np.linalg.norm(queries, axis=-1, keepdims=True)
-    slack = np.full(N_STAGES, -np.inf)
-    # Codes of scale 0 score N(0, 1) in standard deviations of their noise.
-    slack[:-2] = special.ndtri(passed)
-
-    def search_for(query: Float32Array) -> Search:
-        return lambda: cascade.search(query, 0.5, slack, 1)
-
-    return [search_for(query) for query in queries]
-
-
-def _made_up_cascade(
-    rng: np.random.Generator, n_codes: int, n_words: int, unit_size: int
-) -> CodeCascade:
-    """Return a cascade of random codes; what no search of it reads has no columns or no content."""
-    n_members = n_codes * unit_size
-    units = Units(
-        vectors=np.empty((n_members, 0), dtype=np.float32),
-        keys=np.empty(n_members, dtype=np.int64),
-        offsets=np.arange(0, n_members + 1, unit_size),
-        unit_vectors=np.empty((n_codes, 0), dtype=np.float32),
-        means=np.empty(0),
-        variances=np.empty(0),
-        group_offsets=np.zeros(1, dtype=np.int64),
-        group_vectors=np.empty((0, 0), dtype=np.float32),
-    )
-    return CodeCascade(
-        units=units,
-        space=CodeSpace.random(_DIM),
-        top_blocks=_random_words(rng, (n_codes // BLOCK, n_words, BLOCK)),
-        top_scales=np.zeros(n_codes, dtype=np.float32),
-        unit_runs=np.empty(0, dtype=np.uint64),
-        unit_scales=np.empty(0, dtype=np.float32),
-        prefix=_random_words(rng, (n_members * _PREFIX_WORDS,)),
-        prefix_scale=1.0,
-        codes=np.empty((n_members, _WORDS), dtype=np.uint64),
-        code_scales=np.empty(0, dtype=np.float32),
-    )
-
-
-def _random_words(rng: np.random.Generator, shape: tuple[int, ...]) -> WordArray:
-    return rng.integers(0, 2**64, size=shape, dtype=np.uint64)
 
 
 def _medians(plans: Iterable[list[Search]]) -> list[float]:

@@ -14,6 +14,7 @@ from memvec.assignment import (
     sampled_assignment,
     two_step_assignment,
 )
+from memvec.codes import Projection
 from memvec.constructions import memory_vectors
 from memvec.index._config import KMEANS_RULES, IndexConfig
 from memvec.kernels import run_blocks
@@ -35,19 +36,23 @@ class Units:
         The row of the caller's array that each member came from.
     offsets : ndarray of shape (n_units + 1,)
         Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
-    unit_vectors : ndarray of shape (n_tested, dim)
-        The memory vectors. Units beyond them, the reserve, are visited without a test.
+    projection : Projection or None
+        What vectors and queries go through before they are tested.
+    unit_vectors : ndarray of shape (n_tested, tested_dim)
+        The memory vectors, of projected members. Units beyond them, the reserve, are visited
+        without a test.
     means, variances : ndarray of shape (n_tested,)
         Mean and variance of the members' scores on their memory vector.
     group_offsets : ndarray of shape (n_groups + 1,)
         Group g holds the units from ``group_offsets[g]`` on; ``[0]`` where there are no groups.
-    group_vectors : ndarray of shape (n_groups, dim)
+    group_vectors : ndarray of shape (n_groups, tested_dim)
         The centroids of the groups, scaled so that members score 1 on average.
     """
 
     vectors: Float32Array
     keys: IntArray
     offsets: IntArray
+    projection: Projection | None
     unit_vectors: Float32Array
     means: Float64Array
     variances: Float64Array
@@ -80,14 +85,32 @@ class Units:
         """Return what matches score on the units, for data of an effective dimension."""
         return MatchLaw.of_units(self.means, self.variances, self.squared_norms, dim)
 
+    def as_tested(self, queries: Float32Array) -> Float32Array:
+        """Return queries as the tests see them.
+
+        One at a time: a product of matrices adds up in another order than one of a row, and no
+        answer may depend on the company of a query.
+        """
+        if self.projection is None:
+            return queries
+        projected = [self.projection.apply(query[np.newaxis], threads=1) for query in queries]
+        return np.concatenate(
+            [np.empty((0, self.projection.out_dim), dtype=np.float32), *projected]
+        )
+
     def unit_of(self, rows: IntArray) -> IntArray:
         """Return the unit of each row."""
         return np.searchsorted(self.offsets, rows, side="right") - 1
 
 
 def build_units(
-    rows: Float32Array, reserve: IntArray, config: IndexConfig, progress: bool | None
-) -> Units:
+    rows: Float32Array,
+    reserve: IntArray,
+    projection: Projection | None,
+    tested: Float32Array,
+    config: IndexConfig,
+    progress: bool | None,
+) -> tuple[Units, Float32Array]:
     """Assign all rows but the reserve to units, and build the memory vectors.
 
     Parameters
@@ -96,37 +119,52 @@ def build_units(
         Unit rows.
     reserve : ndarray of int
         Rows that become the last unit, which is never tested.
+    projection : Projection or None
+        What made `tested` of `rows`.
+    tested : ndarray of shape (n_vectors, tested_dim)
+        The rows as the tests see them; `rows` itself where there is no projection.
+
+    Returns
+    -------
+    units : Units
+    tested : ndarray of shape (n_vectors, tested_dim)
+        In the order of the units.
     """
     inside = np.setdiff1d(np.arange(len(rows)), reserve, assume_unique=True)
-    assigned = rows if len(reserve) == 0 else rows[inside]
-    assignment = _assign(assigned, config, progress)
+    assignment = _assign(tested, inside, config, progress)
     keys = np.concatenate([inside[assignment.order], reserve])
     vectors = rows[keys]
-    offsets = assignment.offsets
+    tested = vectors if projection is None else tested[keys]
+    members, offsets = tested[: len(inside)], assignment.offsets
     unit_vectors = memory_vectors(
-        vectors[: len(inside)],
+        members,
         offsets,
         construction="pinv" if config.construction == "auto" else config.construction,
         ridge=config.ridge,
         normalised=config.normalised,
         progress=progress,
     )
-    means, variances = _member_scores(vectors, offsets, unit_vectors)
+    means, variances = _member_scores(members, offsets, unit_vectors)
     groups = np.array([0]) if assignment.group_offsets is None else assignment.group_offsets
-    group_vectors = np.empty((0, rows.shape[1]), dtype=np.float32)
+    group_vectors = np.empty((0, tested.shape[1]), dtype=np.float32)
     if len(groups) > 1:
-        group_vectors = memory_vectors(
-            vectors[: len(inside)], offsets[groups], construction="ridge", ridge=np.inf
-        )
+        group_vectors = memory_vectors(members, offsets[groups], construction="ridge", ridge=np.inf)
     if len(reserve):
         offsets = np.append(offsets, len(rows))
-    return Units(vectors, keys, offsets, unit_vectors, means, variances, groups, group_vectors)
+    units = Units(
+        vectors, keys, offsets, projection, unit_vectors, means, variances, groups, group_vectors
+    )
+    return units, tested
 
 
-def _assign(rows: Float32Array, config: IndexConfig, progress: bool | None) -> Assignment:
+def _assign(
+    tested: Float32Array, inside: IntArray, config: IndexConfig, progress: bool | None
+) -> Assignment:
+    """Share the rows that are inside out over units."""
     size = int(config.unit_size)
     if config.assignment == "random":
-        return random_assignment(len(rows), size, seed=config.seed)
+        return random_assignment(len(inside), size, seed=config.seed)
+    rows = tested if len(inside) == len(tested) else tested[inside]
     rule = KMEANS_RULES[config.kmeans_rule]
     if config.levels == 2:
         return two_step_assignment(

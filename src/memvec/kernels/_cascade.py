@@ -173,6 +173,7 @@ def _members_of_units(
 @fast_kernel
 def search_codes(
     queries,
+    tested,
     similarity,
     slack,
     flips,
@@ -207,6 +208,8 @@ def search_codes(
     Parameters
     ----------
     queries : IN float32 (n_queries, dim)
+    tested : IN float32 (n_queries, tested_dim)
+        The queries as the stages see them: projected, or as they are.
     similarity : IN float64
     slack : IN float32 (N_STAGES,)
         Infinity passes everything.
@@ -248,7 +251,7 @@ def search_codes(
     low, high = np.empty_like(signs), np.empty_like(signs)
     sums = np.empty((n_queries, n_words), dtype=np.float32)
     squares = np.empty_like(sums)
-    quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares)
+    quantise_queries(tested, flips, steps, top, signs, low, high, sums, squares)
 
     factor = gain * np.float32(similarity)
     in_top = np.empty((n_queries, max(n_top, n_units)), dtype=np.int32)

@@ -109,6 +109,7 @@ def collect_matches(query, vectors, keys, offsets, selected, similarity, ids, sc
 @fast_kernel
 def search_vectors(
     queries,
+    tested,
     similarity,
     thresholds,
     unit_vectors,
@@ -125,10 +126,12 @@ def search_vectors(
     Parameters
     ----------
     queries : IN float32 (n_queries, dim)
+    tested : IN float32 (n_queries, tested_dim)
+        The queries as the unit test sees them: projected, or as they are.
     similarity : IN float64
     thresholds : IN float32 (n_tested,)
         Units from the last of them on are visited without a test.
-    unit_vectors : IN float32 (n_tested, dim)
+    unit_vectors : IN float32 (n_tested, tested_dim)
     offsets : IN int64 (n_units + 1,)
     vectors : IN float32 (n_vectors, dim)
     keys : IN int64 (n_vectors,)
@@ -143,7 +146,7 @@ def search_vectors(
         query, visited, scored = queries[q], 0, 0
         bounds[q] = count
         for unit in range(offsets.shape[0] - 1):
-            if unit < n_tested and dot(query, unit_vectors[unit]) < thresholds[unit]:
+            if unit < n_tested and dot(tested[q], unit_vectors[unit]) < thresholds[unit]:
                 continue
             visited += 1
             scored += offsets[unit + 1] - offsets[unit]

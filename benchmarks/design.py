@@ -1,0 +1,209 @@
+"""The design step against a grid search: how near its choice comes to the best of the grid.
+
+First every configuration of the grid is built and timed by itself, one index in memory at a time.
+Then, for each similarity, the fastest of them and what the design step chooses by itself are built
+and timed in turn, round after round: the ratio is of the medians of these rounds.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import statistics
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import click
+import numpy as np
+
+from benchmarks.measure import print_table, spread
+from benchmarks.search_sets import SearchSet, search_set
+from memvec.evaluation import count_misses, exact_range
+from memvec.index import Index, IndexConfig
+from memvec.types import Float32Array
+
+SETS = ("uniform", "wordnet")
+SIMILARITIES = {"uniform": (0.5, 0.6, 0.7, 0.8, 0.9), "wordnet": (0.6, 0.7, 0.8)}
+N_VECTORS, DIM = 200_000, 1024
+N_QUERIES = {"uniform": 1000, "wordnet": 2000}
+MISS_RATE = 0.01
+
+UNIT_SIZES, UNIT_WORDS = (2, 4, 8, 12, 16, 24, 32), (4, 8, 12, 16)
+KMEANS_UNIT_SIZES = (28, 56, 113, 226)
+# Words of unit codes for each vector: more are read more slowly than anything else is done.
+_MOST_WORDS = 4.0
+# What a match scores on its unit, in standard deviations of what others do: with less, so many
+# units pass that most members are tested. 0.78 is what signs keep of a score.
+_LEAST_SCORE = 3.0
+_CODE_SHARE = 0.78
+_FINALISTS = 2
+_TIMED, _WARMING = 200, 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A configuration of the grid; None is what the design step chooses by itself."""
+
+    unit_size: int | None = None
+    unit_words: int | None = None
+
+    @property
+    def config(self) -> IndexConfig:
+        """What is fixed; the design step decides the rest."""
+        return IndexConfig(unit_size=self.unit_size or "auto", unit_words=self.unit_words or "auto")
+
+    def worth_a_try(self, similarity: float) -> bool:
+        """Tell whether neither the units nor the members take hopelessly long."""
+        if self.unit_size is None or self.unit_words is None:
+            return True
+        score = _CODE_SHARE * similarity * math.sqrt(64 * self.unit_words / self.unit_size)
+        return score >= _LEAST_SCORE and self.unit_words <= _MOST_WORDS * self.unit_size
+
+    def __str__(self) -> str:
+        words = f" × {self.unit_words} words" if self.unit_words else ""
+        return f"{self.unit_size}{words}"
+
+
+GRIDS = {
+    "uniform": [Entry(size, words) for size in UNIT_SIZES for words in UNIT_WORDS],
+    "wordnet": [Entry(size) for size in KMEANS_UNIT_SIZES],
+}
+Times = dict[Entry, dict[float, float]]
+
+
+def run(name: str, data: str | None, n_vectors: int | None, dim: int | None, rounds: int) -> None:
+    """Print the comparison, and the whole grid."""
+    if name == "uniform":
+        n_vectors, dim = n_vectors or N_VECTORS, dim or DIM
+    chosen = search_set(name, data, n_vectors, dim, N_QUERIES[name])
+    queries = {similarity: chosen.queries(similarity) for similarity in SIMILARITIES[name]}
+    # More words than the dimension has would be the same index again.
+    longest = -(-chosen.vectors.shape[1] // 64)
+    grid = [entry for entry in GRIDS[name] if (entry.unit_words or 1) <= longest]
+    times = _time_grid(grid, chosen.vectors, queries, rounds)
+    rows = [_final(chosen, similarity, some, times, rounds) for similarity, some in queries.items()]
+    _print_choices(chosen, rows, rounds)
+    _print_grid(chosen, times, list(queries))
+
+
+def _time_grid(
+    grid: Sequence[Entry],
+    vectors: Float32Array,
+    queries: dict[float, Float32Array],
+    rounds: int,
+) -> Times:
+    """Return the microseconds of a query for every configuration and similarity worth a try."""
+    times: Times = {}
+    for entry in grid:
+        worth = [similarity for similarity in queries if entry.worth_a_try(similarity)]
+        if not worth:
+            continue
+        # What is fixed does not depend on the similarity: one build serves all of them.
+        index = _build(entry, vectors, min(queries))
+        times[entry] = {}
+        for similarity in worth:
+            [found] = _in_turn([index], queries[similarity], similarity, rounds)
+            times[entry][similarity] = statistics.median(found)
+        click.echo(f"{entry}: {_listed(times[entry].values())} µs", err=True)
+        del index
+        gc.collect()
+    return times
+
+
+def _final(
+    data: SearchSet, similarity: float, queries: Float32Array, times: Times, rounds: int
+) -> list[str]:
+    """Time the choice of the design step and the fastest of the grid in turn; return a row."""
+    ranked = sorted(
+        (entry for entry in times if similarity in times[entry]),
+        key=lambda entry: times[entry][similarity],
+    )
+    best = ranked[:_FINALISTS]
+    indexes = [_build(entry, data.vectors, similarity) for entry in (Entry(), *best)]
+    own, *others = _in_turn(indexes, queries, similarity, rounds)
+    medians = [statistics.median(found) for found in others]
+    winner = int(np.argmin(medians))
+    truth = exact_range(data.vectors, queries, similarity, progress=False)
+    misses = [
+        count_misses(truth, index.range_search(queries, similarity))
+        for index in (indexes[0], indexes[1 + winner])
+    ]
+    design = indexes[0].design
+    expected = design.expected_microseconds
+    return [
+        f"{similarity:g}",
+        f"{design.unit_size} × {design.config.unit_words} words",
+        f"{expected:.0f}" if expected else "",
+        spread(own, 1),
+        str(best[winner]),
+        spread(others[winner], 1),
+        f"{statistics.median(own) / medians[winner]:.2f}",
+        " / ".join(f"{100 * one.miss_rate:.2f} ± {100 * one.standard_error:.2f}" for one in misses),
+    ]
+
+
+def _build(entry: Entry, vectors: Float32Array, similarity: float) -> Index:
+    return Index.build(
+        vectors, similarity=similarity, miss_rate=MISS_RATE, config=entry.config, progress=False
+    )
+
+
+def _in_turn(
+    indexes: Sequence[Index], queries: Float32Array, similarity: float, rounds: int
+) -> list[list[float]]:
+    """Return each index's median microseconds of one query, for every round."""
+    medians: list[list[float]] = [[] for _ in indexes]
+    for _ in range(rounds):
+        for index, own in zip(indexes, medians, strict=True):
+            list(_latencies(index, queries[:_WARMING], similarity))
+            own.append(statistics.median(_latencies(index, queries[:_TIMED], similarity)))
+    return medians
+
+
+def _latencies(index: Index, queries: Float32Array, similarity: float) -> Iterator[float]:
+    for query in queries:
+        started = time.perf_counter()
+        index.range_search(query, similarity)
+        yield 1e6 * (time.perf_counter() - started)
+
+
+def _print_choices(data: SearchSet, rows: list[list[str]], rounds: int) -> None:
+    header = [
+        "similarity",
+        "design's choice",
+        "expected µs",
+        "µs a query (lowest–highest round)",
+        "best of the grid",
+        "µs a query",
+        "choice / best",
+        "% missed: choice / best",
+    ]
+    note = (
+        f"Miss rate {MISS_RATE:.0%} asked. One query at a time, one thread: medians over {_TIMED} "
+        f"queries in each of {rounds} rounds, the choice and the best {_FINALISTS} of the grid in "
+        "turn."
+    )
+    print_table(f"The design step against a grid, {_size(data)}", header, rows, note)
+
+
+def _print_grid(data: SearchSet, times: Times, similarities: list[float]) -> None:
+    header = ["unit size", *(f"µs at {similarity:g}" for similarity in similarities)]
+    rows = [
+        [str(entry), *(f"{own[s]:.0f}" if s in own else "" for s in similarities)]
+        for entry, own in times.items()
+    ]
+    note = (
+        f"Each configuration by itself. Left out: more than {_MOST_WORDS:g} words of unit codes a "
+        f"vector, and a match's score on its unit under {_LEAST_SCORE:g} standard deviations."
+    )
+    print_table(f"The grid, {_size(data)}", header, rows, note)
+
+
+def _size(data: SearchSet) -> str:
+    n_vectors, dim = data.vectors.shape
+    return f"{n_vectors:,} × {dim} {data.name}"
+
+
+def _listed(values: Iterable[float]) -> str:
+    return " ".join(f"{value:.0f}" for value in values)

@@ -1,0 +1,149 @@
+"""The table of costs: what it makes of a plan, its file, and the measured one."""
+
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownVersionError
+from memvec.index import Index, IndexConfig, MachineCosts, profile_machine
+
+COSTS = MachineCosts(
+    query=1000.0,
+    code=0.5,
+    word=0.25,
+    memory_word=0.75,
+    cache=8000.0,
+    run=64.0,
+    visit=10.0,
+    member_word=0.5,
+)
+NAMES = [field.name for field in dataclasses.fields(MachineCosts) if field.name != "version"]
+
+
+def document(**changes):
+    return {"format": "memvec machine costs", "version": 2, **changes}
+
+
+def costs(**changes):
+    return {**dict.fromkeys(NAMES, 1.0), **changes}
+
+
+def test_scan_in_cache_is_codes_and_words():
+    assert COSTS.scan(100, 4) == 100 * (0.5 + 4 * 0.25)
+
+
+def test_scan_of_twice_the_cache_reads_three_quarters_from_memory():
+    assert COSTS.scan(500, 4) == pytest.approx(500 * (0.5 + 4 * (0.25 + 0.75 * 0.5)))
+
+
+def test_visits_of_a_lone_unit_look_through_its_run():
+    # One unit of 1e6 passes: one run, one visit, ten members of three words.
+    assert COSTS.visits(1e6, 1e-6, 10, 3) == pytest.approx(64 + 10 + 15, rel=1e-3)
+
+
+def test_visits_of_all_units_look_through_every_run():
+    assert COSTS.visits(640, 1.0, 2, 3) == pytest.approx(10 * 64 + 640 * (10 + 3))
+
+
+def test_visits_of_no_unit_cost_nothing():
+    assert COSTS.visits(640, 0.0, 2, 3) == 0
+
+
+@settings(deadline=None)
+@given(st.integers(1, 10**7), st.integers(1, 64), st.floats(0, 1), st.integers(1, 200))
+def test_more_of_anything_costs_more(n_codes, n_words, passed, members):
+    assert COSTS.scan(n_codes + 1, n_words) > COSTS.scan(n_codes, n_words)
+    assert COSTS.scan(n_codes, n_words + 1) > COSTS.scan(n_codes, n_words)
+    more = COSTS.visits(n_codes, min(1.0, passed + 0.01), members + 1, 3)
+    assert more >= COSTS.visits(n_codes, passed, members, 3) >= 0
+
+
+def test_table_survives_its_file(tmp_path):
+    COSTS.write(tmp_path / "costs.json")
+    assert MachineCosts.read(tmp_path / "costs.json") == COSTS
+
+
+def test_table_from_a_file_changes_the_design(tmp_path):
+    vectors = np.random.default_rng(0).standard_normal((4000, 256))
+    # Visits that cost next to nothing allow large units; visits of a millisecond do not.
+    for name, visit in (("cheap.json", 1e-6), ("dear.json", 1e6)):
+        MachineCosts(visit=visit).write(tmp_path / name)
+    sizes = [
+        Index.build(
+            vectors,
+            similarity=0.8,
+            config=IndexConfig(assignment="random"),
+            machine=MachineCosts.read(tmp_path / name),
+            progress=False,
+        ).design.unit_size
+        for name in ("cheap.json", "dear.json")
+    ]
+    assert sizes[0] > sizes[1]
+
+
+def test_design_names_the_expected_time():
+    vectors = np.random.default_rng(0).standard_normal((4000, 256))
+    index = Index.build(vectors, similarity=0.8, config=IndexConfig(assignment="random"))
+    assert index.design.expected_microseconds > MachineCosts().query / 1000
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("value", [0.0, -1.0, math.inf, math.nan])
+def test_costs_are_positive_and_finite(name, value):
+    with pytest.raises(InvalidValueError, match=f"'{name}' parameter of MachineCosts must be"):
+        MachineCosts(**{name: value})
+
+
+def test_costs_are_numbers():
+    with pytest.raises(InvalidTypeError, match="'visit' parameter of MachineCosts"):
+        MachineCosts(visit="fast")
+
+
+def test_table_of_another_version_is_refused():
+    with pytest.raises(UnknownVersionError, match="version 1 cannot be used: .* version 2"):
+        MachineCosts(version=1)
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "text"),
+    [
+        ("{", FileFormatError, "is not a readable JSON file"),
+        ("[1]", FileFormatError, "is not a table of machine costs"),
+        (json.dumps({"version": 2}), FileFormatError, "is not a table of machine costs"),
+        (json.dumps(document(version=3)), UnknownVersionError, "of version 3; this memvec reads"),
+        (json.dumps(document()), FileFormatError, "must give exactly these costs: query, code"),
+        (json.dumps(document(costs={"word": 1.0})), FileFormatError, "exactly these costs"),
+        (json.dumps(document(costs=costs(more=1.0))), FileFormatError, "exactly these costs"),
+        (json.dumps(document(costs=costs(run=-1))), FileFormatError, "unusable cost. The 'run'"),
+        (json.dumps(document(costs=costs(run="1"))), FileFormatError, "unusable cost. The 'run'"),
+    ],
+)
+def test_bad_files_are_refused_with_the_reason(tmp_path, content, error, text):
+    path = tmp_path / "costs.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(error, match=text):
+        MachineCosts.read(path)
+
+
+def test_binary_file_is_refused(tmp_path):
+    path = tmp_path / "costs.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FileFormatError, match="is not a readable JSON file"):
+        MachineCosts.read(path)
+
+
+def test_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="none.json"):
+        MachineCosts.read(tmp_path / "none.json")
+
+
+def test_profile_measures_every_cost():
+    measured = profile_machine()
+    for name in NAMES:
+        assert 0 < getattr(measured, name) < math.inf
+    assert measured.memory_word >= measured.word
