@@ -101,14 +101,20 @@ def assignment_command(data: str | None, rounds: int) -> None:
 @click.option("--set", "names", type=click.Choice(design.SETS), multiple=True, default=design.SETS)
 @click.option("--vectors", type=click.IntRange(2000), help="How many; the usual ones without it.")
 @click.option("--dim", type=click.IntRange(2), help="Of uniform vectors.")
+@click.option("--cpu", type=int, help="Processor that single queries run on.")
 @_data
 @_rounds(7)
 def design_command(
-    names: tuple[str, ...], vectors: int | None, dim: int | None, data: str | None, rounds: int
+    names: tuple[str, ...],
+    vectors: int | None,
+    dim: int | None,
+    cpu: int | None,
+    data: str | None,
+    rounds: int,
 ) -> None:
     """Compare what the design step chooses with the best of a grid."""
     for name in names:
-        design.run(name, data, vectors, dim, rounds)
+        design.run(name, data, vectors, dim, rounds, cpu)
 
 
 @main.command("search")

@@ -15,12 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import click
-import numpy as np
 
 from benchmarks.measure import print_table, spread
+from benchmarks.search import one_thread
 from benchmarks.search_sets import SearchSet, search_set
 from memvec.evaluation import count_misses, exact_range
-from memvec.index import Index, IndexConfig
+from memvec.index import Index, IndexConfig, IndexDesign
 from memvec.types import Float32Array
 
 SETS = ("uniform", "wordnet")
@@ -53,6 +53,11 @@ class Entry:
         """What is fixed; the design step decides the rest."""
         return IndexConfig(unit_size=self.unit_size or "auto", unit_words=self.unit_words or "auto")
 
+    def is_choice(self, design: IndexDesign) -> bool:
+        """Tell whether the design step arrived here by itself."""
+        words = self.unit_words or design.config.unit_words
+        return (self.unit_size, words) == (design.unit_size, design.config.unit_words)
+
     def worth_a_try(self, similarity: float) -> bool:
         """Tell whether neither the units nor the members take hopelessly long."""
         if self.unit_size is None or self.unit_words is None:
@@ -72,7 +77,14 @@ GRIDS = {
 Times = dict[Entry, dict[float, float]]
 
 
-def run(name: str, data: str | None, n_vectors: int | None, dim: int | None, rounds: int) -> None:
+def run(
+    name: str,
+    data: str | None,
+    n_vectors: int | None,
+    dim: int | None,
+    rounds: int,
+    cpu: int | None,
+) -> None:
     """Print the comparison, and the whole grid."""
     if name == "uniform":
         n_vectors, dim = n_vectors or N_VECTORS, dim or DIM
@@ -81,8 +93,10 @@ def run(name: str, data: str | None, n_vectors: int | None, dim: int | None, rou
     # More words than the dimension has would be the same index again.
     longest = -(-chosen.vectors.shape[1] // 64)
     grid = [entry for entry in GRIDS[name] if (entry.unit_words or 1) <= longest]
-    times = _time_grid(grid, chosen.vectors, queries, rounds)
-    rows = [_final(chosen, similarity, some, times, rounds) for similarity, some in queries.items()]
+    times = _time_grid(grid, chosen.vectors, queries, rounds, cpu)
+    rows = [
+        _final(chosen, similarity, some, times, rounds, cpu) for similarity, some in queries.items()
+    ]
     _print_choices(chosen, rows, rounds)
     _print_grid(chosen, times, list(queries))
 
@@ -92,6 +106,7 @@ def _time_grid(
     vectors: Float32Array,
     queries: dict[float, Float32Array],
     rounds: int,
+    cpu: int | None,
 ) -> Times:
     """Return the microseconds of a query for every configuration and similarity worth a try."""
     times: Times = {}
@@ -100,10 +115,10 @@ def _time_grid(
         if not worth:
             continue
         # What is fixed does not depend on the similarity: one build serves all of them.
-        index = _build(entry, vectors, min(queries))
+        index = _build(entry.config, vectors, min(queries))
         times[entry] = {}
         for similarity in worth:
-            [found] = _in_turn([index], queries[similarity], similarity, rounds)
+            [found] = _in_turn([index], queries[similarity], similarity, rounds, cpu)
             times[entry][similarity] = statistics.median(found)
         click.echo(f"{entry}: {_listed(times[entry].values())} µs", err=True)
         del index
@@ -112,52 +127,76 @@ def _time_grid(
 
 
 def _final(
-    data: SearchSet, similarity: float, queries: Float32Array, times: Times, rounds: int
+    data: SearchSet,
+    similarity: float,
+    queries: Float32Array,
+    times: Times,
+    rounds: int,
+    cpu: int | None,
 ) -> list[str]:
     """Time the choice of the design step and the fastest of the grid in turn; return a row."""
     ranked = sorted(
         (entry for entry in times if similarity in times[entry]),
         key=lambda entry: times[entry][similarity],
     )
-    best = ranked[:_FINALISTS]
-    indexes = [_build(entry, data.vectors, similarity) for entry in (Entry(), *best)]
-    own, *others = _in_turn(indexes, queries, similarity, rounds)
-    medians = [statistics.median(found) for found in others]
-    winner = int(np.argmin(medians))
+    own = _build(IndexConfig(), data.vectors, similarity)
+    indexes = {
+        entry: own
+        if entry.is_choice(own.design)
+        else _build(entry.config, data.vectors, similarity)
+        for entry in _finalists(ranked, own.design)
+    }
+    contenders = list(dict.fromkeys([own, *indexes.values()]))
+    rounds_of = dict(
+        zip(contenders, _in_turn(contenders, queries, similarity, rounds, cpu), strict=True)
+    )
+    best = min(indexes, key=lambda entry: statistics.median(rounds_of[indexes[entry]]))
     truth = exact_range(data.vectors, queries, similarity, progress=False)
     misses = [
         count_misses(truth, index.range_search(queries, similarity))
-        for index in (indexes[0], indexes[1 + winner])
+        for index in (own, indexes[best])
     ]
-    design = indexes[0].design
-    expected = design.expected_microseconds
+    own_rounds, best_rounds = rounds_of[own], rounds_of[indexes[best]]
+    expected = own.design.expected_microseconds
     return [
         f"{similarity:g}",
-        f"{design.unit_size} × {design.config.unit_words} words",
+        f"{own.design.unit_size} × {own.config.unit_words} words",
         f"{expected:.0f}" if expected else "",
-        spread(own, 1),
-        str(best[winner]),
-        spread(others[winner], 1),
-        f"{statistics.median(own) / medians[winner]:.2f}",
+        spread(own_rounds, 1),
+        str(best),
+        spread(best_rounds, 1),
+        f"{statistics.median(own_rounds) / statistics.median(best_rounds):.2f}",
         " / ".join(f"{100 * one.miss_rate:.2f} ± {100 * one.standard_error:.2f}" for one in misses),
     ]
 
 
-def _build(entry: Entry, vectors: Float32Array, similarity: float) -> Index:
+def _finalists(ranked: Sequence[Entry], design: IndexDesign) -> list[Entry]:
+    """Return the fastest of the grid, and the choice where it is on the grid."""
+    return [
+        entry for place, entry in enumerate(ranked) if place < _FINALISTS or entry.is_choice(design)
+    ]
+
+
+def _build(config: IndexConfig, vectors: Float32Array, similarity: float) -> Index:
     return Index.build(
-        vectors, similarity=similarity, miss_rate=MISS_RATE, config=entry.config, progress=False
+        vectors, similarity=similarity, miss_rate=MISS_RATE, config=config, progress=False
     )
 
 
 def _in_turn(
-    indexes: Sequence[Index], queries: Float32Array, similarity: float, rounds: int
+    indexes: Sequence[Index],
+    queries: Float32Array,
+    similarity: float,
+    rounds: int,
+    cpu: int | None,
 ) -> list[list[float]]:
     """Return each index's median microseconds of one query, for every round."""
     medians: list[list[float]] = [[] for _ in indexes]
-    for _ in range(rounds):
-        for index, own in zip(indexes, medians, strict=True):
-            list(_latencies(index, queries[:_WARMING], similarity))
-            own.append(statistics.median(_latencies(index, queries[:_TIMED], similarity)))
+    with one_thread(cpu):
+        for _ in range(rounds):
+            for index, own in zip(indexes, medians, strict=True):
+                list(_latencies(index, queries[:_WARMING], similarity))
+                own.append(statistics.median(_latencies(index, queries[:_TIMED], similarity)))
     return medians
 
 

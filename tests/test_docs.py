@@ -16,7 +16,8 @@ def python_blocks(page):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_blocks_of_a_page_run_in_order(page):
+def test_python_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # what they save is gone afterwards
     names = {}
     for block in python_blocks(page):
         code = re.sub(r"^>>> |^\.\.\. ", "", block, flags=re.M)

@@ -101,6 +101,12 @@ class FaissHnsw(FaissRange):
     def label(self, setting: int) -> str:
         return f"efSearch={setting}"
 
+    def find_batch(
+        self, queries: Float32Array, similarity: float, setting: int, threads: int
+    ) -> Answer:
+        # With two threads, FAISS 1.15 ends the process now and then: "labels == nullptr" failed.
+        return super().find_batch(queries, similarity, setting, 1)
+
 
 class FaissRefined(TopKContender):
     """Fast-scan codes in inverted lists find k candidates, exact inner products refine them.

@@ -190,7 +190,9 @@ def unit_queries(value: object, name: str, where: str, *, dim: int) -> Float32Ar
     """
     if _is_unit_row(value, dim):
         # One unit row, as services send them: what follows would keep it as it is, in 20 µs.
-        return np.ascontiguousarray(value, dtype=np.float32).reshape(1, dim)
+        row = np.ascontiguousarray(value, dtype=np.float32).reshape(1, dim)
+        # Kernels would be compiled a second time for rows that are marked read-only.
+        return row if row.flags.writeable else row.copy()
     array = numbers(value, name, where)
     if array.ndim == 1:
         array = array[np.newaxis, :]

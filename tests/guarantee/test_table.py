@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ def table(queries, scores, cosines=None):
         cosines=np.ones(n) if cosines is None else np.asarray(cosines),
         ranks=np.zeros(n, dtype=int),
         keys=np.arange(n),
+        copies=np.ones(n, dtype=np.float32),
         scores=np.asarray(scores, dtype=np.float32).reshape(n, 1),
         slopes=np.zeros((n, 1), dtype=np.float32),
     )
@@ -81,6 +83,7 @@ def test_needed_slack_is_linear_in_the_similarity():
         cosines=np.array([0.9]),
         ranks=np.array([0]),
         keys=np.array([5]),
+        copies=np.ones(1, dtype=np.float32),
         scores=np.array([[3.0, 4.0]], dtype=np.float32),
         slopes=np.array([[10.0, 2.0]], dtype=np.float32),
     )
@@ -96,6 +99,11 @@ def test_rows_are_chosen_by_similarity_and_rank():
     assert len(rows.beyond(1)) == 0
     assert rows.n_queries == 2
     assert rows.weights.tolist() == [0.5, 0.5, 1.0]
+
+
+def test_a_row_counts_for_the_matches_it_stands_for():
+    rows = replace(table([0, 0, 1], np.zeros(3)), copies=np.array([1, 3, 5], dtype=np.float32))
+    assert rows.weights.tolist() == [0.25, 0.75, 1.0]
 
 
 def test_quantile_counts_queries_alike():

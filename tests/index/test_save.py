@@ -21,6 +21,7 @@ QUERIES = naive.unit_rows(ROWS[:50] + 0.1 * np.random.default_rng(2).standard_no
         IndexConfig(levels=2),
         IndexConfig(pca_dim=20, whiten=True),
         IndexConfig(center=True),
+        IndexConfig(construction="ridge", ridge=np.inf, unit_size=np.int64(40)),
     ],
 )
 def test_opened_index_answers_like_the_saved_one(tmp_path, config):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,9 @@ from memvec.kernels import RADIX, WORD, encode_rows, rotate_rows, run_blocks
 from memvec.progress import Advance
 from memvec.types import Float32Array, WordArray
 
-# Rounds of the rotation: 8⁴ = 4096 entries are mixed, and the values are Gaussian to the eye.
-_ROUNDS = 4
+# Rounds of the rotation beyond those that let every entry reach every other: the values are then
+# Gaussian to the eye.
+_EXTRA_ROUNDS = 1
 # The width of a level of the query's magnitude, in standard deviations. With the levels 0 to 3 it
 # keeps 95.6 % of the query's energy, the most that four levels of equal width can.
 _LEVEL_WIDTH = 0.65
@@ -89,7 +91,8 @@ class CodeSpace:
         dim = checks.integer(dim, "dim", "CodeSpace.random")
         rng = checks.generator(seed, "CodeSpace.random")
         padded = -(-dim // WORD) * WORD
-        signs = rng.choice(np.array([-1, 1], dtype=np.float32), size=(_ROUNDS, padded))
+        rounds = math.ceil(math.log(padded, RADIX) - 1e-9) + _EXTRA_ROUNDS
+        signs = rng.choice(np.array([-1, 1], dtype=np.float32), size=(rounds, padded))
         flips = (signs / np.sqrt(RADIX)).astype(np.float32)
         root = float(np.sqrt(padded))
         if symmetric:

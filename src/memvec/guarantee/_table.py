@@ -26,11 +26,13 @@ class CalibrationTable:
     queries : ndarray of shape (n_rows,)
         Which calibration query the row belongs to.
     cosines : ndarray of shape (n_rows,)
-        The canonical score of the pair, float64.
+        The canonical score of the pair, rounded to float32 and kept as float64.
     ranks : ndarray of shape (n_rows,)
         How many vectors are nearer to the query, from 0.
     keys : ndarray of shape (n_rows,)
         The matching vector.
+    copies : ndarray of shape (n_rows,)
+        How many matches a row stands for, float32: of a query with very many, some are drawn.
     scores, slopes : ndarray of shape (n_rows, n_stages)
         What the stages see.
     """
@@ -39,6 +41,7 @@ class CalibrationTable:
     cosines: Float64Array
     ranks: IntArray
     keys: IntArray
+    copies: Float32Array
     scores: Float32Array
     slopes: Float32Array
 
@@ -68,6 +71,7 @@ class CalibrationTable:
             self.cosines[chosen],
             self.ranks[chosen],
             self.keys[chosen],
+            self.copies[chosen],
             self.scores[chosen],
             self.slopes[chosen],
         )
@@ -90,9 +94,9 @@ class CalibrationTable:
 
     @cached_property
     def weights(self) -> Float64Array:
-        """The share of its query's matches that each row is, shape (n_rows,)."""
-        _, query, counts = np.unique(self.queries, return_inverse=True, return_counts=True)
-        return np.asarray(1.0 / counts[query])
+        """The share of its query's matches that each row stands for, shape (n_rows,)."""
+        _, query = np.unique(self.queries, return_inverse=True)
+        return np.asarray(self.copies / np.bincount(query, self.copies)[query])
 
     def solve(self, needed: Float64Array, miss_rate: float) -> float:
         """Return the smallest λ whose expected miss rate is at most `miss_rate`.

@@ -85,7 +85,7 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
         if projection.basis is not None:
             arrays["projection_basis"] = projection.basis
     meta: dict[str, Any] = {
-        "design": {**_fields(parts.design), "config": _fields(parts.design.config)},
+        "design": {**_fields(parts.design), "config": _as_json(parts.design.config)},
     }
     if isinstance(cascade, CodeCascade):
         arrays |= {name: getattr(cascade, name) for name in _CODE_ARRAYS}
@@ -126,7 +126,9 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
 
 def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     settings = dict(meta["design"])
-    design = IndexDesign(**{**settings, "config": IndexConfig(**settings["config"])})
+    config = dict(settings["config"])
+    config["ridge"] = float(config["ridge"])
+    design = IndexDesign(**{**settings, "config": IndexConfig(**config)})
     projection = None
     if "projection_mean" in arrays:
         projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
@@ -151,6 +153,14 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     return IndexParts(
         design, cascade, Calibration(cascade, table, design.similarity, design.config.seed)
     )
+
+
+def _as_json(config: IndexConfig) -> dict[str, Any]:
+    """Return the settings; an infinite ridge, which JSON has no number for, becomes a string."""
+    settings = _fields(config)
+    if np.isinf(config.ridge):
+        settings["ridge"] = "inf"
+    return settings
 
 
 def _fields(thing: Any) -> dict[str, Any]:

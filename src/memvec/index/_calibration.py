@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -12,6 +13,7 @@ from memvec import checks
 from memvec.evaluation import exact_range, exact_top_k
 from memvec.guarantee import CalibrationTable, Certificate
 from memvec.index._cascades import Cascade
+from memvec.kernels import MATCH_SLACK, blocks
 from memvec.types import Float32Array, Float64Array, IntArray
 
 # The reserve: at most so many vectors, and this share of the data; fewer than 100 say too little.
@@ -24,11 +26,17 @@ _GROUND_TRUTH_PRODUCTS = 1e12
 _LOWEST_SHARE = 0.75
 # Ranks that are calibrated for top-k searches.
 LARGEST_K = 100
+# Matches drawn of a query that has many, besides its nearest: a table stays under 10⁶ rows.
+_DRAWN_MATCHES = 400
+_CROWDED_BLOCK = 8
 # Queries planted where the reserve has too few matches, at most so many for each member.
 _PLANTED = 2000
 _PLANTED_SHARE = 4
 # Vectors in the noise of a planted query: enough for its law to be that of the data.
 _NOISE_TERMS = 8
+# From this similarity on, copies are asked for, and every one of them is found.
+_COPIES = 1.0 - MATCH_SLACK
+_COPIES_BLOCK = 4096
 # Ranges nest where the higher similarity is a multiple of this.
 _LATTICE = 0.05
 # Pairs this much below a similarity are spare, if so many queries have some.
@@ -67,29 +75,51 @@ def build_table(
         Matches down to three quarters of it are looked for.
     """
     vectors = cascade.units.vectors
+    rng = np.random.default_rng(len(vectors))
     k = min(LARGEST_K, len(vectors) - 1)
     top = exact_top_k(vectors, queries, k, exclude=own, progress=progress)
+    found = [_Matches(*pair, np.ones(k, dtype=np.float32)) for pair in zip(*top, strict=True)]
     floor = _LOWEST_SHARE * similarity
-    ids, scores = [*top.ids], [*top.scores]
     crowded = np.flatnonzero(top.scores[:, -1] >= floor)
-    if len(crowded):
-        more = exact_range(
-            vectors, queries[crowded], floor, exclude=own[crowded], progress=progress
-        )
-        for query, row in zip(crowded, more, strict=True):
-            if len(row.ids) > k:
-                ids[query], scores[query] = row.ids, row.scores
-    sizes = np.array([len(row) for row in ids])
-    query_of, row_of = np.repeat(np.arange(len(queries)), sizes), np.concatenate(ids)
+    # A few queries at a time: each of them may match everything.
+    for start, stop in blocks(len(crowded), _CROWDED_BLOCK):
+        some = crowded[start:stop]
+        more = exact_range(vectors, queries[some], floor, exclude=own[some], progress=progress)
+        for query, row in zip(some, more, strict=True):
+            found[query] = _thinned(row.ids, row.scores, rng)
+    sizes = np.array([len(one.rows) for one in found])
+    query_of = np.repeat(np.arange(len(queries)), sizes)
+    row_of = np.concatenate([one.rows for one in found])
     seen, slopes = cascade.calibrate(queries, query_of, row_of)
     return CalibrationTable(
         queries=query_of,
-        cosines=np.concatenate(scores).astype(np.float64),
+        cosines=np.concatenate([one.cosines for one in found]).astype(np.float64),
         ranks=np.concatenate([np.arange(size) for size in sizes]),
         keys=cascade.units.keys[row_of],
+        copies=np.concatenate([one.copies for one in found]),
         scores=seen,
         slopes=slopes,
     )
+
+
+class _Matches(NamedTuple):
+    """The matches of one calibration query, the nearest first."""
+
+    rows: IntArray
+    cosines: Float32Array
+    copies: Float32Array
+
+
+def _thinned(rows: IntArray, cosines: Float32Array, rng: np.random.Generator) -> _Matches:
+    """Keep the nearest matches, and of the others some that stand for all of them."""
+    copies = np.ones(len(rows), dtype=np.float32)
+    n_others = len(rows) - LARGEST_K
+    if n_others <= _DRAWN_MATCHES:
+        return _Matches(rows, cosines, copies)
+    drawn = LARGEST_K + np.sort(rng.choice(n_others, _DRAWN_MATCHES, replace=False))
+    copies[drawn] = n_others / _DRAWN_MATCHES
+    kept = np.concatenate([np.arange(LARGEST_K), drawn])
+    return _Matches(rows[kept], cosines[kept], copies[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +162,8 @@ class Calibration:
         if key not in self._solved:
             own = self._solve_range(similarity, miss_rate)
             stages = own.stages
+            if similarity >= _COPIES:
+                stages = np.maximum(stages, self._slack_of_copies())
             # At least what a higher similarity is given, less what the lower one is worth to every
             # unit: ranges nest.
             for higher in _lattice_above(similarity):
@@ -142,9 +174,12 @@ class Calibration:
             self._solved[key] = Slack(stages, own.certificate)
         return self._solved[key]
 
-    def by_model(self, miss_rate: float) -> Slack:
+    def by_model(self, similarity: float, miss_rate: float) -> Slack:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
-        stages = -special.ndtri(self.cascade.stage_shares * miss_rate)
+        cascade = self.cascade
+        stages = _gaussian_slack(cascade.stage_shares, miss_rate) * cascade.model_spreads(
+            similarity
+        )
         return Slack(stages + _ROUNDING, Certificate("model", miss_rate))
 
     def for_best(self, k: int, miss_rate: float) -> Slack:
@@ -178,8 +213,6 @@ class Calibration:
         if self.table is None or k > LARGEST_K:
             return self._everything()
         rows, spare = self.table.nearest(k), self.table.beyond(k)
-        if len(spare) == 0:
-            spare = rows
         last = np.full(int(rows.queries.max()) + 1, -1.0)
         last[rows.queries[rows.ranks == k - 1]] = rows.cosines[rows.ranks == k - 1]
         needed = rows.needed(last[rows.queries])
@@ -214,6 +247,16 @@ class Calibration:
             spare if spare.n_queries >= _FEWEST_SPARE else None,
         )
 
+    def _slack_of_copies(self) -> Float64Array:
+        """Return the slack with which every vector finds itself."""
+        vectors = self.cascade.units.vectors
+        most = np.full(len(self.cascade.least_slopes), -np.inf)
+        for start, stop in blocks(len(vectors), _COPIES_BLOCK):
+            rows = np.arange(start, stop)
+            scores, slopes = self.cascade.calibrate(vectors[start:stop], rows - start, rows)
+            most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
+        return most + _ROUNDING
+
     def _everything(self) -> Slack:
         n_stages = len(self.cascade.least_slopes)
         return Slack(np.full(n_stages, np.inf), Certificate("exact", 0.0))
@@ -221,7 +264,7 @@ class Calibration:
     def _planted(self, similarity: float, purpose: int) -> CalibrationTable:
         """Return rows of queries y = αx + βz, x a member and z noise with the data's covariance."""
         units = self.cascade.units
-        n_members = int(units.offsets[units.n_tested])
+        n_members = len(units.vectors)
         rng = np.random.default_rng([self.seed, round(similarity * 1e9), purpose])
         n_queries = min(_PLANTED, _PLANTED_SHARE * n_members)
         chosen = rng.integers(n_members, size=n_queries)
@@ -233,6 +276,7 @@ class Calibration:
             np.full(n_queries, similarity),
             np.zeros(n_queries, dtype=np.int64),
             units.keys[chosen],
+            np.ones(n_queries, dtype=np.float32),
             scores,
             slopes,
         )
@@ -242,12 +286,19 @@ def _direction(
     spare: CalibrationTable, stage_shares: Float64Array, miss_rate: float
 ) -> Float64Array:
     """Return the slack with which each stage by itself would miss its share of the miss rate."""
+    if len(spare) == 0:
+        return np.maximum(_gaussian_slack(stage_shares, miss_rate), _LEAST_DIRECTION)
     needed = spare.needed(spare.cosines)
     quantiles = [
         spare.quantile(needed[:, stage], share * miss_rate)
         for stage, share in enumerate(stage_shares)
     ]
     return np.maximum(quantiles, _LEAST_DIRECTION)
+
+
+def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Array:
+    """Return −Φ⁻¹ of each stage's share of the miss rate; none for a stage without a share."""
+    return np.where(stage_shares > 0, -special.ndtri(stage_shares * miss_rate), 0.0)
 
 
 def _lattice_above(similarity: float) -> Float64Array:

@@ -24,12 +24,13 @@ from memvec.kernels import (
     search_codes,
     search_vectors,
 )
+from memvec.theory import MatchLaw
 from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
 # Queries that one thread answers at a time; those of a block share the reading of unit codes.
 _QUERY_BLOCK = 16
 # Hits that a block of queries has room for before it is asked again with more.
-_ROOM = 4096
+_ROOM = 16_384
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,9 @@ class Cascade(Protocol):
     def unit_scores(self, query: Float32Array) -> Float32Array:
         """Return the score of a query on every unit that is tested."""
 
+    def model_spreads(self, similarity: float) -> Float64Array:
+        """Return the largest standard deviation of a match at each stage, in units of slack."""
+
     @property
     def stage_shares(self) -> Float64Array:
         """How the stages share the matches that are missed."""
@@ -81,17 +85,25 @@ class FloatCascade:
         What is searched.
     spreads : ndarray of shape (n_tested,)
         σ of a match's score on each unit, at the similarity the index is designed for.
+    law : MatchLaw
+        What matches score on the units at any similarity.
     """
 
     units: Units
     spreads: Float64Array
+    law: MatchLaw
 
     @classmethod
     def of_units(cls, units: Units, similarity: float, effective_dim: float) -> FloatCascade:
         """Return the cascade with the spreads of the paper's law."""
+        law = units.law(effective_dim)
         # A little more than nothing, where members are all alike.
-        spread = np.maximum(units.law(effective_dim).spread(similarity), FLOAT32_SLACK)
-        return cls(units, spread)
+        spread = np.maximum(law.spread(similarity), FLOAT32_SLACK)
+        return cls(units, spread, law)
+
+    def model_spreads(self, similarity: float) -> Float64Array:
+        """Return the most that a unit spreads at a similarity, over what it does at the build's."""
+        return np.array([(self.law.spread(similarity) / self.spreads).max(initial=1.0)])
 
     @property
     def stage_shares(self) -> Float64Array:
@@ -130,7 +142,9 @@ class FloatCascade:
                 )
             )
 
-        return _search_blocks(some, queries, threads)
+        return _search_blocks(
+            some, queries, _room_for(similarity, len(self.units.vectors)), threads
+        )
 
     def calibrate(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
@@ -195,6 +209,10 @@ class CodeCascade:
     prefix_scale: float
     codes: WordArray
     code_scales: Float32Array
+
+    def model_spreads(self, similarity: float) -> Float64Array:
+        """Return 1 for every stage: the noise of codes, which outweighs that of random units."""
+        return np.ones(N_STAGES)
 
     @property
     def stage_shares(self) -> Float64Array:
@@ -278,7 +296,9 @@ class CodeCascade:
                 )
             )
 
-        return _search_blocks(some, queries, threads)
+        return _search_blocks(
+            some, queries, _room_for(similarity, len(self.units.vectors)), threads
+        )
 
     def calibrate(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
@@ -349,17 +369,25 @@ class _Room:
         )
 
 
+def _room_for(similarity: float, n_vectors: int) -> int:
+    """Return how many hits a query has room for, before it is asked again with more."""
+    return n_vectors if similarity < -1 else _ROOM // _QUERY_BLOCK
+
+
 def _search_blocks(
-    some: Callable[[Float32Array, _Room], int], queries: Float32Array, threads: int | None
+    some: Callable[[Float32Array, _Room], int],
+    queries: Float32Array,
+    room_each: int,
+    threads: int | None,
 ) -> Found:
     """Search blocks of queries, several threads sharing them, and join their hits."""
     rooms: dict[int, _Room] = {}
 
     def search_block(start: int, stop: int) -> None:
         rows = queries[start:stop]
-        room = _Room.of(stop - start, _ROOM)
+        room = _Room.of(stop - start, room_each * (stop - start))
         n_hits = some(rows, room)
-        if n_hits > _ROOM:
+        if n_hits > len(room.ids):
             room = _Room.of(stop - start, n_hits)
             some(rows, room)
         rooms[start] = room

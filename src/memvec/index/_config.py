@@ -18,6 +18,19 @@ ASSIGNMENTS: tuple[AssignmentName, ...] = ("kmeans", "random")
 CODES: tuple[CodesName, ...] = ("none", "sign", "estimate")
 
 
+# Settings that are whole numbers, and the least that each may be.
+_NUMBERS = {
+    "unit_size": 1,
+    "group_size": 1,
+    "batch_size": 1,
+    "iterations": 1,
+    "unit_words": 1,
+    "pca_dim": 1,
+    "reserve": 0,
+    "seed": 0,
+}
+
+
 class _Rule(NamedTuple):
     construction: Construction
     normalised: bool
@@ -109,15 +122,26 @@ class IndexConfig:
         checks.choice(self.assignment, "assignment", where, ("auto", *ASSIGNMENTS))
         checks.choice(self.codes, "codes", where, ("auto", *CODES))
         checks.choice(self.kmeans_rule, "kmeans_rule", where, tuple(KMEANS_RULES))
-        checks.real(self.ridge, "ridge", where, low=0.0)
-        checks.integer(self.iterations, "iterations", where)
-        checks.integer(self.seed, "seed", where, minimum=0)
-        self._check_counts(where)
+        self._keep("ridge", checks.real(self.ridge, "ridge", where, low=0.0))
+        self._check_numbers(where)
         self._check_levels(where)
         if self.ridge > 0 and self.construction != "ridge":
             raise InvalidValueError(
                 checks.message("ridge", where, f"0 for {self.construction!r}", self.ridge)
             )
+
+    def _keep(self, name: str, value: object) -> None:
+        """Store a checked value: a NumPy number becomes a plain one, which can be saved."""
+        object.__setattr__(self, name, value)
+
+    def _check_numbers(self, where: str) -> None:
+        for name, minimum in _NUMBERS.items():
+            value = getattr(self, name)
+            if value is not None and value != "auto":
+                self._keep(name, checks.integer(value, name, where, minimum=minimum))
+        if self.levels not in ("auto", 1, 2):
+            expected = "one of 'auto', 1, 2"
+            raise InvalidValueError(checks.message("levels", where, expected, repr(self.levels)))
 
     def _check_levels(self, where: str) -> None:
         if self.levels != 2:
@@ -125,23 +149,6 @@ class IndexConfig:
         if self.codes == "none" or self.assignment == "random" or self.batch_size is not None:
             expected = "1 for float32 tests, random assignment and batches"
             raise InvalidValueError(checks.message("levels", where, expected, 2))
-
-    def _check_counts(self, where: str) -> None:
-        if self.unit_size != "auto":
-            checks.integer(self.unit_size, "unit_size", where)
-        if self.levels not in ("auto", 1, 2):
-            expected = "one of 'auto', 1, 2"
-            raise InvalidValueError(checks.message("levels", where, expected, repr(self.levels)))
-        if self.group_size != "auto":
-            checks.integer(self.group_size, "group_size", where)
-        if self.unit_words != "auto":
-            checks.integer(self.unit_words, "unit_words", where)
-        if self.reserve != "auto":
-            checks.integer(self.reserve, "reserve", where, minimum=0)
-        if self.batch_size is not None:
-            checks.integer(self.batch_size, "batch_size", where)
-        if self.pca_dim is not None:
-            checks.integer(self.pca_dim, "pca_dim", where)
 
     @property
     def projects(self) -> bool:

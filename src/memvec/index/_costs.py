@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +16,7 @@ from memvec.errors import FileFormatError, MemvecError, UnknownVersionError
 _VERSION = 2
 _FORMAT = "memvec machine costs"
 # Codes that a search counts before it looks which of them passed.
-RUN_LENGTH = 64
+_RUN_LENGTH = 64
 _WORD_BYTES = 8
 
 
@@ -100,9 +99,8 @@ class MachineCosts:
         n_words : int
             Words of a member's code that are tested.
         """
-        runs = n_codes / RUN_LENGTH * -math.expm1(RUN_LENGTH * math.log1p(-min(passed, 0.999999)))
         visit = self.visit + members * n_words * self.member_word
-        return runs * self.run + n_codes * passed * visit
+        return busy_runs(n_codes, passed) * self.run + n_codes * passed * visit
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the table as JSON.
@@ -144,6 +142,11 @@ COST_NAMES = tuple(
 )
 
 
+def busy_runs(n_codes: float, passed: float) -> float:
+    """Return how many runs of 64 codes hold one that passes, where each does by itself."""
+    return n_codes / _RUN_LENGTH * (1.0 - (1.0 - passed) ** _RUN_LENGTH)
+
+
 def _document(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -154,4 +157,4 @@ def _document(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
-__all__ = ["COST_NAMES", "RUN_LENGTH", "MachineCosts"]
+__all__ = ["COST_NAMES", "MachineCosts", "busy_runs"]

@@ -25,6 +25,8 @@ Guarantee = Literal["expected", "model"]
 
 # Queries that one thread answers at a time, where units are selected by hand.
 _QUERY_BLOCK = 16
+# Kernels count rows in 32 bits.
+_MOST_VECTORS = 2**31 - 1
 # Below every cosine, so that everything matches.
 _ANYTHING = -2.0
 
@@ -82,6 +84,9 @@ class Index:
         similarity = checks.similarity(similarity, where)
         miss_rate = checks.miss_rate(miss_rate, where)
         rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+        if len(rows) > _MOST_VECTORS:
+            expected = f"at most {_MOST_VECTORS} rows; split the data over several indexes"
+            raise InvalidValueError(checks.message("vectors", where, expected, len(rows)))
         costs = MachineCosts() if machine is None else machine
         return cls(
             build_parts(rows, similarity, miss_rate, config or IndexConfig(), costs, progress)
@@ -222,7 +227,8 @@ class Index:
         if threshold is None and units is None:
             calibration = self._parts.calibration
             by_model = guarantee == "model"
-            slack = calibration.by_model(rate) if by_model else calibration.for_range(level, rate)
+            solve = calibration.by_model if by_model else calibration.for_range
+            slack = solve(level, rate)
             found = self._parts.cascade.search(rows, level, slack.stages, threads)
             return self._hits(found, slack.certificate)
         select, certificate = self._by_hand(threshold, units, where)
@@ -343,7 +349,10 @@ class Index:
         level = self._similarity(similarity, where)
         if threshold is not None or units is not None:
             select, _ = self._by_hand(threshold, units, where)
-            return np.array([len(select(query)) > 0 for query in rows], dtype=bool)
+            passed = np.array([len(select(query)) > 0 for query in rows], dtype=bool)
+            nothing = np.empty(0, dtype=np.int64)
+            in_reserve = self._search_selected(lambda query: nothing, rows, level, threads)
+            return passed | (np.diff(in_reserve.offsets) > 0)
         slack = self._parts.calibration.for_range(level, self._miss_rate(miss_rate, where))
         found = self._parts.cascade.search(rows, level, slack.stages, threads)
         untested = len(self._parts.cascade.units.offsets) - 1 - len(self.unit_sizes)

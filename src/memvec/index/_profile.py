@@ -16,7 +16,7 @@ from memvec import checks
 from memvec.index._build import build_parts
 from memvec.index._cascades import CodeCascade
 from memvec.index._config import IndexConfig
-from memvec.index._costs import MachineCosts
+from memvec.index._costs import MachineCosts, busy_runs
 from memvec.index._index import Index
 from memvec.kernels import BLOCK, N_STAGES, WORD
 from memvec.types import Float32Array, WordArray
@@ -184,12 +184,10 @@ def _visit_costs(bench: _Bench) -> tuple[float, float, float]:
     none, rare, often, none_large, often_large = _medians(
         bench.searches(_UNITS, _FEW_WORDS, size, passed) for size, passed in plans
     )
-    free = MachineCosts(run=_LEAST, visit=_LEAST, member_word=_LEAST)
-    units, many = _UNITS * _RARE, _UNITS * _OFTEN
-    runs = [replace(free, run=1.0).visits(_UNITS, share, 0, 0) for share in (_RARE, _OFTEN)]
     # Two equations: runs · run + units · visit, for units of the same size.
-    run, visit = np.linalg.solve([[runs[0], units], [runs[1], many]], [rare - none, often - none])
-    larger = ((often_large - none_large) - (often - none)) / many
+    done = [[busy_runs(_UNITS, share), _UNITS * share] for share in (_RARE, _OFTEN)]
+    run, visit = np.linalg.solve(done, [rare - none, often - none])
+    larger = ((often_large - none_large) - (often - none)) / (_UNITS * _OFTEN)
     member_word = larger / ((_LARGE_UNIT - _SMALL_UNIT) * _PREFIX_WORDS)
     visit -= _SMALL_UNIT * _PREFIX_WORDS * member_word
     return max(float(run), _LEAST), max(float(visit), _LEAST), max(float(member_word), _LEAST)

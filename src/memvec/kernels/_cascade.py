@@ -21,12 +21,15 @@ GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE = 0, 1, 2, 3
 N_STAGES = 4
 
 _ONE = np.uint64(1)
+# Beyond every disagreement: at most 3 a bit.
+_LARGE = 2.0**30
 # Codes that are counted before any is collected. It is passed as a value: a constant trip count
 # would be unrolled and then not vectorised.
 _STRIDE = 64
 # How far ahead memory is asked for: units whose members follow, and members whose codes do.
 _UNITS_AHEAD = 3
 _CODES_AHEAD = 8
+_FLOATS_A_LINE = 16
 
 
 @fast_kernel
@@ -58,18 +61,25 @@ def _collect_units(totals, scales, first, base, factor, stride, selected, count)
 
 @fast_kernel
 def _collect_members(totals, first, limit, stride, candidates, count):
-    """Append the members of a unit with 2p ≤ limit; return how many there are."""
+    """Append the members of a unit with p ≤ limit, a whole number; return how many there are."""
     for start in range(0, totals.shape[0], stride):
         some = totals[start : start + stride]
         passed = np.int32(0)
         for j in range(some.shape[0]):
-            passed += np.int32(np.float32(2 * some[j]) <= limit)
+            passed += np.int32(some[j] <= limit)
         if passed > 0:
             for j in range(some.shape[0]):
-                if np.float32(2 * some[j]) <= limit:
+                if some[j] <= limit:
                     candidates[count] = first + start + j
                     count += 1
     return count
+
+
+@fast_kernel
+def _whole_half(value):
+    """Return ⌊value/2⌋ as an int32, however large: 2p ≤ value is p ≤ ⌊value/2⌋."""
+    half = np.floor(np.float64(value) * 0.5)
+    return np.int32(min(max(half, -_LARGE), _LARGE))
 
 
 @fast_kernel
@@ -168,6 +178,31 @@ def _members_of_units(
         _scan_run(words, n_prefix, signs, low, high, here)
         count = _collect_members(here, start, limit, _STRIDE, candidates, count)
     return count, n_members
+
+
+@fast_kernel
+def _members_by_codes(
+    candidates, codes, n_words, scales, base, factor, signs, low, high, vectors, dim
+):
+    """Keep the candidates whose whole code passes, in place; return how many are kept.
+
+    Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score:
+    both lie scattered, and a read from memory takes longer than a test.
+    """
+    count = 0
+    for i in range(candidates.shape[0]):
+        if i + _CODES_AHEAD < candidates.shape[0]:
+            ahead = np.int64(candidates[i + _CODES_AHEAD]) * n_words
+            prefetch(codes, ahead)
+            prefetch(codes, ahead + n_words - 1)
+        row = np.int64(candidates[i])
+        p = disagreement(codes[row * n_words : (row + 1) * n_words], signs, low, high)
+        if np.float32(2 * p) <= base - factor * scales[row]:
+            candidates[count] = candidates[i]
+            count += 1
+            for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
+                prefetch(vectors, position)
+    return count
 
 
 @fast_kernel
@@ -275,7 +310,7 @@ def search_codes(
     totals = np.empty(largest_run, dtype=np.int32)
     selected = np.empty(n_units, dtype=np.int32)
     candidates = np.empty(n_vectors, dtype=np.int32)
-    flat_codes = codes.reshape(-1)
+    flat_codes, flat_vectors = codes.reshape(-1), vectors.reshape(-1)
     count = 0
     for q in range(n_queries):
         bounds[q] = count
@@ -311,7 +346,7 @@ def search_codes(
             offsets,
             prefix,
             n_prefix,
-            limit,
+            _whole_half(limit),
             signs[q],
             low[q],
             high[q],
@@ -319,19 +354,22 @@ def search_codes(
             candidates,
         )
         base = sums[q, n_words - 1] + slack[CODE_STAGE] * np.sqrt(squares[q, n_words - 1])
-        n_exact = 0
-        for i in range(n_candidates):
-            if i + _CODES_AHEAD < n_candidates:
-                ahead = candidates[i + _CODES_AHEAD] * n_words
-                prefetch(flat_codes, ahead)
-                prefetch(flat_codes, ahead + n_words - 1)
+        n_exact = _members_by_codes(
+            candidates[:n_candidates],
+            flat_codes,
+            n_words,
+            code_scales,
+            base,
+            factor,
+            signs[q],
+            low[q],
+            high[q],
+            flat_vectors,
+            vectors.shape[1],
+        )
+        for i in range(n_exact):
             row = candidates[i]
-            p = disagreement(codes[row], signs[q], low[q], high[q])
-            if np.float32(2 * p) <= base - factor * code_scales[row]:
-                n_exact += 1
-                count = keep_match(
-                    queries[q], vectors, row, keys[row], similarity, ids, scores, count
-                )
+            count = keep_match(queries[q], vectors, row, keys[row], similarity, ids, scores, count)
         if count <= ids.shape[0]:
             sort_hits(ids, scores, bounds[q], count)
         counts[q, UNIT_TESTS] = n_tests
@@ -470,4 +508,5 @@ def estimate_scores(query, flips, steps, top, gain, words, scales, estimates):
     for code in range(words.shape[0]):
         p = disagreement(words[code], signs[0], low[0], high[0])
         product = sums[0, n_compared - 1] - np.float32(2 * p)
-        estimates[code] = product / (gain * scales[code])
+        # Members that cancel leave a memory vector without a scale: every score is 0 on it.
+        estimates[code] = product / (gain * scales[code]) if scales[code] > 0 else np.float32(0.0)

@@ -63,12 +63,12 @@ def quantise_query(rotated, steps, top, signs, low, high, sums, squares):
     ----------
     rotated : IN float32 (n_words * 64,)
     steps : IN float32
-        Levels a unit of magnitude; infinity makes every magnitude `top` (a binary query).
+        Levels a unit of magnitude; a huge number makes every magnitude `top` (a binary query).
     top : IN int
     signs, low, high : OUT uint64 (n_words,)
         Sign bits, and the two bits of v.
     sums, squares : OUT float32 (n_words,)
-        Σv and Σv² over the words so far.
+        Σv and Σv² over the words so far, the latter at least 1.
     """
     total, energy = np.float32(0.0), np.float32(0.0)
     for w in range(signs.shape[0]):
@@ -84,7 +84,8 @@ def quantise_query(rotated, steps, top, signs, low, high, sums, squares):
             total += np.float32(v)
             energy += np.float32(v * v)
         signs[w], low[w], high[w] = sign, first, second
-        sums[w], squares[w] = total, energy
+        # A query without a level so far has no noise either; 1 keeps what divides by it finite.
+        sums[w], squares[w] = total, max(energy, np.float32(1.0))
 
 
 @fast_kernel

@@ -35,7 +35,7 @@ def open_folder(
     Returns
     -------
     arrays : dict of str to ndarray
-        Read-only and memory-mapped; empty ones are in memory.
+        Memory-mapped, copy-on-write: a change stays in this process; empty ones are in memory.
     meta : dict
         The settings saved with them.
 
@@ -132,9 +132,9 @@ def _check_header(path: Path, header: bytes) -> None:
 
 def _map(path: Path, array: StoredArray, offset: int) -> AnyArray:
     if math.prod(array.shape) * array.dtype.itemsize == 0:
-        empty = np.empty(array.shape, array.dtype)  # a mapping cannot be empty
-        empty.flags.writeable = False
-        return empty
-    mapped = np.memmap(path, array.dtype, mode="r", offset=offset, shape=array.shape)
+        return np.empty(array.shape, array.dtype)  # a mapping cannot be empty
+    # Copy-on-write: nothing reaches the file, and yet compiled code takes the arrays for ordinary
+    # ones. It is compiled a second time, for seconds, for arrays that are marked read-only.
+    mapped = np.memmap(path, array.dtype, mode="c", offset=offset, shape=array.shape)
     # As a plain array: slicing np.memmap and passing it to compiled code cost more each time.
     return mapped.view(np.ndarray)
