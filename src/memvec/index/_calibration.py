@@ -28,7 +28,7 @@ _LOWEST_SHARE = 0.75
 LARGEST_K = 100
 # Matches drawn of a query that has many, besides its nearest: a table stays under 10⁶ rows.
 _DRAWN_MATCHES = 400
-_CROWDED_BLOCK = 8
+_CROWDED_PAIRS = 20_000_000
 # Queries planted where the reserve has too few matches, at most so many for each member.
 _PLANTED = 2000
 _PLANTED_SHARE = 4
@@ -81,8 +81,8 @@ def build_table(
     found = [_Matches(*pair, np.ones(k, dtype=np.float32)) for pair in zip(*top, strict=True)]
     floor = _LOWEST_SHARE * similarity
     crowded = np.flatnonzero(top.scores[:, -1] >= floor)
-    # A few queries at a time: each of them may match everything.
-    for start, stop in blocks(len(crowded), _CROWDED_BLOCK):
+    # So many queries at a time that memory suffices if they match everything.
+    for start, stop in blocks(len(crowded), max(1, _CROWDED_PAIRS // len(vectors))):
         some = crowded[start:stop]
         more = exact_range(vectors, queries[some], floor, exclude=own[some], progress=progress)
         for query, row in zip(some, more, strict=True):

@@ -27,6 +27,8 @@ from memvec.kernels import (
 from memvec.theory import MatchLaw
 from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
+# A similarity below every cosine, at which everything matches.
+ANYTHING = -2.0
 # Queries that one thread answers at a time; those of a block share the reading of unit codes.
 _QUERY_BLOCK = 16
 # Hits that a block of queries has room for before it is asked again with more.
@@ -371,7 +373,7 @@ class _Room:
 
 def _room_for(similarity: float, n_vectors: int) -> int:
     """Return how many hits a query has room for, before it is asked again with more."""
-    return n_vectors if similarity < -1 else _ROOM // _QUERY_BLOCK
+    return n_vectors if similarity == ANYTHING else _ROOM // _QUERY_BLOCK
 
 
 def _search_blocks(
@@ -415,4 +417,4 @@ def _joined(rooms: list[_Room]) -> Found:
     )
 
 
-__all__ = ["Cascade", "CodeCascade", "FloatCascade", "Found"]
+__all__ = ["ANYTHING", "Cascade", "CodeCascade", "FloatCascade", "Found"]

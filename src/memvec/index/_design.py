@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from memvec.index._config import IndexConfig
+from memvec.index._config import PREFIX_WORDS, IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.theory import effective_dimension, optimal_design
 from memvec.types import Float32Array
@@ -30,8 +30,6 @@ _CODE_SHARE = math.sqrt(2 / math.pi)
 _QUERY_SHARE = 0.978
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _WORDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-# Words of a member's code that are tested first, as they are encoded.
-_PREFIX_WORDS = 3
 # The share of the misses that calibration leaves to the test of units: 0.3 to 1 were seen.
 _UNIT_MISSES = 0.6
 
@@ -191,7 +189,7 @@ def _random_units_time(
     passed = float(special.ndtr(-limit))
     n_units = n_vectors / size
     scan = costs.scan(n_units, words)
-    return 1e-3 * (costs.query + scan + costs.visits(n_units, passed, size, _PREFIX_WORDS))
+    return 1e-3 * (costs.query + scan + costs.visits(n_units, passed, size, PREFIX_WORDS))
 
 
 def _design_kmeans_units(config: IndexConfig, n_vectors: int, dim: int) -> IndexConfig:

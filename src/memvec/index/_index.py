@@ -12,7 +12,7 @@ from memvec import checks
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Certificate
 from memvec.index._build import IndexParts, build_parts, load_parts, save_parts
-from memvec.index._cascades import Found
+from memvec.index._cascades import ANYTHING, Found
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
@@ -27,8 +27,6 @@ Guarantee = Literal["expected", "model"]
 _QUERY_BLOCK = 16
 # Kernels count rows in 32 bits.
 _MOST_VECTORS = 2**31 - 1
-# Below every cosine, so that everything matches.
-_ANYTHING = -2.0
 
 
 class Index:
@@ -299,7 +297,7 @@ class Index:
             found = search_best(self._parts, rows, k, slack.stages, threads)
             return self._top(found, k, slack.certificate)
         select, certificate = self._by_hand(threshold, units, where)
-        found = self._search_selected(select, rows, _ANYTHING, threads)
+        found = self._search_selected(select, rows, ANYTHING, threads)
         return self._top(found, k, certificate)
 
     def contains(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.index._build import IndexParts
-from memvec.index._cascades import Found
+from memvec.index._cascades import ANYTHING, Found
 from memvec.kernels import N_COUNTS
 from memvec.types import Float32Array, Float64Array
 
 # The k-th nearest of this share of queries is above the similarity tried first, second, ….
 _SHARES = (0.5, 0.9, 0.99)
-# Below every cosine, so that everything matches.
-_ANYTHING = -2.0
 
 
 def search_best(
@@ -28,10 +26,10 @@ def search_best(
     counts = np.zeros((n_queries, N_COUNTS), dtype=np.int64)
     open_queries = np.arange(n_queries)
     tries = [] if np.isinf(slack).any() else _similarities(parts, k)
-    for similarity in [*tries, _ANYTHING]:
+    for similarity in [*tries, ANYTHING]:
         if not len(open_queries):
             break
-        given = np.full_like(slack, np.inf) if similarity == _ANYTHING else slack
+        given = np.full_like(slack, np.inf) if similarity == ANYTHING else slack
         found = parts.cascade.search(rows[open_queries], similarity, given, threads)
         counts[open_queries] += found.counts
         enough = np.diff(found.offsets) >= k
