@@ -10,9 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-OURS = "memvec"
-# Contenders that missed more than this on the judged queries did not do the job.
-LARGEST_MISS = 0.02
+# Ours is shown as users have it: asked for 1 %, and not tuned.
+OURS, TUNED = "memvec, untuned", "memvec"
 
 
 def main(source: str, target: str) -> None:
@@ -31,14 +30,15 @@ def main(source: str, target: str) -> None:
 
 
 def _draw(axis: Any, records: list[dict[str, Any]]) -> None:
-    shown = [r for r in records if r["miss_rate"] <= LARGEST_MISS and "untuned" not in r["name"]]
-    shown = sorted((r for r in shown if "scan" not in r["name"]), key=lambda r: -r["single_ms"])
-    names = [record["name"].split(",")[0] for record in shown]
-    colours = ["#1b6ca8" if name == OURS else "#b8b8b8" for name in names]
+    shown = [r for r in records if r["name"] != TUNED and "scan" not in r["name"]]
+    shown.sort(key=lambda record: -record["single_ms"])
+    names = [record["name"].split(",")[0].removesuffix(" range") for record in shown]
+    colours = ["#1b6ca8" if record["name"] == OURS else "#b8b8b8" for record in shown]
     times = [record["single_ms"] for record in shown]
+    labels = [f"{r['single_ms']:.3f} (missed {r['miss_rate']:.1%})" for r in shown]
     bars = axis.barh(names, times, color=colours)
-    axis.bar_label(bars, labels=[f"{time:.3f}" for time in times], padding=3, fontsize=8)
-    axis.set_xlim(0, 1.2 * max(times))
+    axis.bar_label(bars, labels=labels, padding=3, fontsize=8)
+    axis.set_xlim(0, 2.4 * max(times))
     axis.spines[["top", "right"]].set_visible(False)
 
 

@@ -104,8 +104,11 @@ class FaissHnsw(FaissRange):
     def find_batch(
         self, queries: Float32Array, similarity: float, setting: int, threads: int
     ) -> Answer:
-        # With two threads, FAISS 1.15 ends the process now and then: "labels == nullptr" failed.
-        return super().find_batch(queries, similarity, setting, 1)
+        # One by one: FAISS 1.15 ends the process ("labels == nullptr" failed) where its range
+        # search of a graph splits a large batch into parts.
+        rows = [self.find(query, similarity, setting) for query in queries]
+        limits = np.cumsum([0, *(len(row) for row in rows)])
+        return Answer(limits, np.concatenate([np.empty(0, dtype=np.int64), *rows]))
 
 
 class FaissRefined(TopKContender):

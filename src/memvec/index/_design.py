@@ -189,7 +189,7 @@ def _random_units_time(
     passed = float(special.ndtr(-limit))
     n_units = n_vectors / size
     scan = costs.scan(n_units, words)
-    return 1e-3 * (costs.query + scan + costs.visits(n_units, passed, size, PREFIX_WORDS))
+    return 1e-3 * (costs.query + scan + costs.visits(n_units, passed, size, PREFIX_WORDS["random"]))
 
 
 def _design_kmeans_units(config: IndexConfig, n_vectors: int, dim: int) -> IndexConfig:

@@ -18,7 +18,7 @@ def encode_units(
 ) -> CodeCascade:
     """Encode memory vectors and members; `tested` are the members as the tests see them."""
     space = CodeSpace.random(tested.shape[1], symmetric=config.symmetric, seed=config.seed)
-    n_prefix = min(PREFIX_WORDS, space.n_words)
+    n_prefix = min(PREFIX_WORDS[config.assignment], space.n_words)
     n_unit_words = min(int(config.unit_words), space.n_words)
     n_total = len(units.vectors) + units.n_tested + units.n_groups
     with progress_bar("codes", n_total, progress) as advance:

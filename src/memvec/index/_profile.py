@@ -22,7 +22,7 @@ from memvec.kernels import BLOCK, N_STAGES, WORD
 from memvec.types import Float32Array, WordArray
 
 _DIM, _SIMILARITY = 1024, 0.9
-_WORDS, _FEW_WORDS = 16, 4
+_WORDS, _FEW_WORDS, _PREFIX_WORDS = 16, 4, PREFIX_WORDS["random"]
 # Codes of up to 8 MB: more than the innermost caches, less than the outermost.
 _FEW_CODES, _CODES = 16384, 65536
 # 8, 16, 32 and 64 MB of codes: from in cache to from memory.
@@ -130,7 +130,7 @@ class _Bench:
             units=units,
             top_blocks=self._words((n_codes // BLOCK, n_words, BLOCK)),
             top_scales=np.zeros(n_codes, dtype=np.float32),
-            prefix=self._words((n_members * PREFIX_WORDS,)),
+            prefix=self._words((n_members * _PREFIX_WORDS,)),
             codes=np.empty((n_members, _WORDS), dtype=np.uint64),
         )
 
@@ -188,8 +188,8 @@ def _visit_costs(bench: _Bench) -> tuple[float, float, float]:
     done = [[busy_runs(_UNITS, share), _UNITS * share] for share in (_RARE, _OFTEN)]
     run, visit = np.linalg.solve(done, [rare - none, often - none])
     larger = ((often_large - none_large) - (often - none)) / (_UNITS * _OFTEN)
-    member_word = larger / ((_LARGE_UNIT - _SMALL_UNIT) * PREFIX_WORDS)
-    visit -= _SMALL_UNIT * PREFIX_WORDS * member_word
+    member_word = larger / ((_LARGE_UNIT - _SMALL_UNIT) * _PREFIX_WORDS)
+    visit -= _SMALL_UNIT * _PREFIX_WORDS * member_word
     return max(float(run), _LEAST), max(float(visit), _LEAST), max(float(member_word), _LEAST)
 
 
