@@ -48,8 +48,8 @@ def kmeans_assignment(
     normalised : bool, default False
         Scale representatives to norm 1 before vectors are compared with them.
     iterations : int
-        Rounds at most; fewer when no vector moves any more, or when as many keep moving: only the
-        sum+norm rule descends, and the others end up exchanging some vectors for ever.
+        Rounds at most; fewer when no vector moves any more, or, with pinv, when as many keep
+        moving as before: it does not descend, and ends up exchanging some vectors for ever.
     seed : int or numpy.random.Generator
         Fixes the result, whatever the number of threads.
     threads : int, optional
@@ -103,8 +103,8 @@ def run_kmeans(
         fill_empty_units(nearest, n_units)
         moved = before != nearest.labels
         n_moved = int(moved.sum())
-        descends = construction == "sum" and normalised
-        circling = not descends and _is_circling(n_moved, n_moved_before, len(rows))
+        solves = construction != "sum"
+        circling = solves and _is_circling(n_moved, n_moved_before, len(rows))
         if n_moved == 0 or circling:
             return Assignment(nearest.labels, n_units, round_number + 1, converged=n_moved == 0)
         n_moved_before = n_moved
