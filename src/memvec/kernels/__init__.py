@@ -1,13 +1,7 @@
 """Compiled loops. The only room that imports numba."""
 
-from memvec.kernels._cascade import (
-    BLOCK,
-    N_COUNTS,
-    N_STAGES,
-    calibrate_codes,
-    estimate_scores,
-    search_codes,
-)
+from memvec.kernels._calibrate import calibrate_codes, estimate_scores
+from memvec.kernels._cascade import BLOCK, N_COUNTS, N_STAGES, search_codes
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
 from memvec.kernels._nearest import keep_best
 from memvec.kernels._rotation import RADIX, rotate, rotate_rows
