@@ -25,7 +25,7 @@ def progress_bar(description: str, total: int, show: bool | None = None) -> Iter
     if not (sys.stderr.isatty() if show is None else show):
         yield lambda steps: None
         return
-    # rich costs 60 ms to import, so only those who watch pay for it.
+    # rich takes some 25 ms to import, so only those who watch pay for it.
     from rich.console import Console
     from rich.progress import (
         BarColumn,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import naive
 from memvec import Index, IndexConfig
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.evaluation import count_misses, exact_range
+from memvec.evaluation import Ranges, count_misses, exact_range
 from strategies import seeds
 
 one_level = st.builds(
@@ -118,7 +118,7 @@ def test_promise_holds_on_uniform_vectors(codes, symmetric):
     index = Index.build(vectors, similarity=0.7, miss_rate=0.05, config=config)
     hits = index.range_search(queries, similarity=0.7 - 1e-5)
     missed = 1 - np.mean([query in row.ids for query, row in enumerate(hits)])
-    # Calibration and test both have a standard error of 0.004. Seen: 0.043 to 0.052.
+    # Calibration and test both have a standard error of 0.004. Seen: 0.033 to 0.041.
     assert missed == pytest.approx(0.05, abs=4 * 0.0056)
     assert hits.certificate.level == "expected"
     assert hits.certificate.planted
@@ -135,8 +135,8 @@ def test_model_holds_on_uniform_vectors_in_random_units(codes, built_for):
     index = Index.build(vectors, similarity=built_for, miss_rate=0.05, config=config)
     hits = index.range_search(queries, 0.7 - 1e-5, guarantee="model")
     missed = 1 - np.mean([query in row.ids for query, row in enumerate(hits)])
-    # Float32: the law is exact, and 3000 queries have a standard error of 0.004. Seen: 0.049.
-    # Codes: bits share the noise of the inner product, which makes the law cautious. Seen: 0.031.
+    # Float32: the law is exact, and 3000 queries have a standard error of 0.004. Seen: 0.051.
+    # Codes: bits share the noise of the inner product, which makes the law cautious. Seen: 0.013.
     assert missed <= 0.05 + 4 * 0.004
     # Built for another similarity, the unit that spreads most sets the slack of all.
     careful = codes == "estimate" or built_for != 0.7
@@ -155,7 +155,7 @@ def test_projected_tests_keep_scores_and_the_promise(codes):
     index = Index.build(vectors, similarity=0.85, miss_rate=0.05, config=config)
     truth, hits = exact_range(vectors, queries, 0.85), index.range_search(queries, 0.85)
     misses = count_misses(truth, hits)
-    assert misses.miss_rate <= 0.05 + 4 * (misses.standard_error + 0.005)  # Seen: 0.02 and 0.04
+    assert misses.miss_rate <= 0.05 + 4 * (misses.standard_error + 0.005)  # Seen: 0, 0
     for query, row in zip(queries[:20], hits, strict=False):
         own = naive.unit_rows(query[np.newaxis])[0]
         scores = [np.float32(naive.canonical_score(own, vectors[i])) for i in row.ids]
@@ -172,10 +172,16 @@ def test_promise_rests_on_the_reserve_where_it_has_matches(levels):
     misses = count_misses(truth, hits)
     assert not hits.certificate.planted
     assert hits.certificate.n_queries >= 100
-    # Seen: 0.016 with one level, 0.002 with two: units of nearly dependent rows
-    # are given much slack at high similarities, and ranges nest.
+    # Seen: 0.016 with one level, 0.0005 with two.
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
-    assert levels == 2 or misses.miss_rate >= 0.05 / 5
+    # The slack solved for this similarity alone is not overcautious; that of higher ones, which
+    # ranges must nest in, adds to it.
+    parts = index._parts
+    alone = parts.calibration._solve_range(0.6, 0.05).stages
+    found = parts.cascade.search(queries, 0.6, alone, None)
+    unnested = count_misses(truth, Ranges(found.offsets, found.ids, found.scores))
+    assert unnested.miss_rate <= 0.05 + 4 * (unnested.standard_error + 0.0025)
+    assert unnested.miss_rate >= 0.05 / 3
 
 
 @settings(deadline=None, max_examples=40)
@@ -196,7 +202,7 @@ def test_top_k_stops_early_and_finds_almost_everything():
         top, exact = index.search(queries, k), index.search(queries, k, units=10**6)
         pairs = zip(top.ids, exact.ids, strict=True)
         recall = np.mean([len(np.intersect1d(a, b)) / k for a, b in pairs])
-        assert recall >= 0.98  # Seen: 0.995, 0.993, 0.992
+        assert recall >= 0.98  # Seen: 1.0, 0.999, 0.998
         assert top.work.members_tested < exact.work.members_tested
         assert top.certificate.level == "expected"
 
@@ -238,7 +244,7 @@ def test_crowded_queries_keep_the_table_small_and_the_promise():
     index = Index.build(vectors, similarity=0.6, miss_rate=0.05)
     assert len(index._parts.calibration.table) <= 200 * 500
     misses = count_misses(exact_range(vectors, queries, 0.6), index.range_search(queries, 0.6))
-    assert misses.miss_rate <= 0.05 + 4 * misses.standard_error  # Seen: 0.04
+    assert misses.miss_rate <= 0.05 + 4 * misses.standard_error  # Seen: 0.020
 
 
 @pytest.mark.parametrize("k", [100, 101, 3000])
@@ -405,6 +411,8 @@ def test_certificates_say_what_they_rest_on():
         (lambda i: i.range_search(np.ones(4), units=0), "'units' .* integer >= 1. Got 0"),
         (lambda i: i.range_search(np.ones(4), units=1, threshold=0), "left out where 'threshold'"),
         (lambda i: i.range_search(np.ones(4), guarantee="sure"), "'guarantee' .* Got 'sure'"),
+        (lambda i: i.range_search(np.ones(4), threads=0), "'threads' .* Got 0"),
+        (lambda i: i.search(np.ones(4), 1, threads=-2), "'threads' .* Got -2"),
         (lambda i: i.search(np.ones(4), 0), "'k' parameter of Index.search .* Got 0"),
         (lambda i: i.search(np.ones(4), 5), "at most the 4 vectors of the index. Got 5"),
     ],
@@ -431,6 +439,7 @@ def test_bad_questions_are_refused(call, text):
         (lambda: IndexConfig(ridge=1.0), "0 for 'auto'. Got 1.0"),
         (lambda: IndexConfig(levels=3), "'levels' .* Got 3"),
         (lambda: IndexConfig(levels=2, codes="none"), "'levels' .* 1 for float32 tests"),
+        (lambda: Index.build(np.eye(3), config=IndexConfig(pca_dim=9)), "'pca_dim' .* 3. Got 9"),
         (lambda: IndexConfig(pca_dim=0), "'pca_dim' .* Got 0"),
         (lambda: IndexConfig(group_size=0), "'group_size' .* Got 0"),
         (lambda: IndexConfig(codes="bits"), "'codes' .* Got 'bits'"),
@@ -444,6 +453,8 @@ def test_bad_builds_are_refused(call, text):
 
 
 def test_wrong_kinds_are_refused():
+    with pytest.raises(InvalidTypeError, match="'config' .* an IndexConfig. Got 'fast'"):
+        Index.build(np.eye(3), config="fast")
     with pytest.raises(InvalidTypeError, match="real numbers. Got dtype"):
         Index.build([["a"]])
     with pytest.raises(InvalidTypeError, match="real numbers. Got dtype complex128"):

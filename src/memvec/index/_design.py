@@ -20,12 +20,13 @@ _FILLED = 0.5
 # √N units balance the tests of units against those of members. Three times as many were fastest
 # on 115,000 sentence embeddings: members of the units visited outnumber the units by far.
 _UNITS_PER_ROOT = 3.0
-# Larger units hold too many directions for pinv; their centroid separates better from 30 on.
+# Pinv separates better than the centroid at ten members and worse at a hundred; where they meet
+# was not measured.
 _LARGEST_PINV_UNIT = 30
 # The paper packs ten; on WordNet embeddings ten cost less than the two to four of random units.
 _SMALLEST_KMEANS_UNIT = 10
 # What is known of a query and a vector in the signs of a rotated one: √(2/π) for the code, and
-# 0.978 for a query of four levels (√(2/π) for a binary one).
+# about 0.98 for a query of four levels (√(2/π) for a binary one).
 _CODE_SHARE = math.sqrt(2 / math.pi)
 _QUERY_SHARE = 0.978
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)

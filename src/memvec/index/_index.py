@@ -9,7 +9,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
+from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.guarantee import Certificate
 from memvec.index._build import IndexParts, build_parts, load_parts, save_parts
 from memvec.index._cascades import ANYTHING, Found
@@ -86,9 +86,7 @@ class Index:
             expected = f"at most {_MOST_VECTORS} rows; split the data over several indexes"
             raise InvalidValueError(checks.message("vectors", where, expected, len(rows)))
         costs = MachineCosts() if machine is None else machine
-        return cls(
-            build_parts(rows, similarity, miss_rate, config or IndexConfig(), costs, progress)
-        )
+        return cls(build_parts(rows, similarity, miss_rate, made, costs, progress))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder, replacing an index that is there.
@@ -218,6 +216,8 @@ class Index:
         [0, 1]
         """
         where = "Index.range_search"
+        if threads is not None:
+            threads = checks.integer(threads, "threads", where)
         rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
         level = self._similarity(similarity, where)
         rate = self._miss_rate(miss_rate, where)
@@ -285,6 +285,8 @@ class Index:
         array([[2, 1]])
         """
         where = "Index.search"
+        if threads is not None:
+            threads = checks.integer(threads, "threads", where)
         rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
         k = checks.integer(k, "k", where)
         if k > len(self):
@@ -438,6 +440,17 @@ class Index:
 
     def _spent(self, found: Found) -> Spent:
         return Spent(found.counts, self.design.n_vectors)
+
+
+def _checked_config(config: IndexConfig | None, dim: int, where: str) -> IndexConfig:
+    if config is None:
+        return IndexConfig()
+    if not isinstance(config, IndexConfig):
+        raise InvalidTypeError(checks.message("config", where, "an IndexConfig", repr(config)))
+    if config.pca_dim is not None and config.pca_dim > dim:
+        expected = f"at most the dimension, {dim}"
+        raise InvalidValueError(checks.message("pca_dim", "IndexConfig", expected, config.pca_dim))
+    return config
 
 
 def _visiting(everything: bool) -> Certificate:
