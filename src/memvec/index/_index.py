@@ -86,6 +86,7 @@ class Index:
             expected = f"at most {_MOST_VECTORS} rows; split the data over several indexes"
             raise InvalidValueError(checks.message("vectors", where, expected, len(rows)))
         costs = MachineCosts() if machine is None else machine
+        made = _checked_config(config, rows.shape[1], where)
         return cls(build_parts(rows, similarity, miss_rate, made, costs, progress))
 
     def save(self, path: str | os.PathLike[str]) -> None:
