@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -137,10 +137,7 @@ class FloatCascade:
                     units.offsets,
                     units.vectors,
                     units.keys,
-                    room.bounds,
-                    room.ids,
-                    room.scores,
-                    room.counts,
+                    *room,
                 )
             )
 
@@ -261,45 +258,40 @@ class CodeCascade:
         self, queries: Float32Array, similarity: float, slack: Float64Array, threads: int | None
     ) -> Found:
         """Return the matches of all queries."""
-        units, space = self.units, self.space
         slacks = slack.astype(np.float32)
-        steps, gain = np.float32(space.steps), np.float32(space.gain)
-        prefix_scale = np.float32(self.prefix_scale)
+        arrays, as_tested = self._searched, self.units.as_tested
+        search: Callable[..., int] = search_codes
 
         def some(rows: Float32Array, room: _Room) -> int:
-            return int(
-                search_codes(
-                    rows,
-                    units.as_tested(rows),
-                    similarity,
-                    slacks,
-                    space.flips,
-                    steps,
-                    space.top,
-                    gain,
-                    self.top_blocks,
-                    self.top_scales,
-                    units.group_offsets,
-                    self.unit_runs,
-                    self.unit_scales,
-                    units.n_tested,
-                    units.offsets,
-                    units.largest_run,
-                    self.prefix,
-                    prefix_scale,
-                    self.codes,
-                    self.code_scales,
-                    units.vectors,
-                    units.keys,
-                    room.bounds,
-                    room.ids,
-                    room.scores,
-                    room.counts,
-                )
-            )
+            return int(search(rows, as_tested(rows), similarity, slacks, *arrays, *room))
 
         return _search_blocks(
             some, queries, _room_for(similarity, len(self.units.vectors)), threads
+        )
+
+    @cached_property
+    def _searched(self) -> tuple[object, ...]:
+        """What the kernel is given for every search, in its order."""
+        units, space = self.units, self.space
+        return (
+            space.flips,
+            np.float32(space.steps),
+            space.top,
+            np.float32(space.gain),
+            self.top_blocks,
+            self.top_scales,
+            units.group_offsets,
+            self.unit_runs,
+            self.unit_scales,
+            units.n_tested,
+            units.offsets,
+            units.largest_run,
+            self.prefix,
+            np.float32(self.prefix_scale),
+            self.codes,
+            self.code_scales,
+            units.vectors,
+            units.keys,
         )
 
     def calibrate(
@@ -352,9 +344,8 @@ class CodeCascade:
         return estimates
 
 
-@dataclass(frozen=True, eq=False)
-class _Room:
-    """Where a block of queries puts its hits."""
+class _Room(NamedTuple):
+    """Where a block of queries puts its hits, in the order of the kernels' arguments."""
 
     bounds: IntArray
     ids: IntArray

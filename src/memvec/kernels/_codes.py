@@ -108,11 +108,11 @@ def disagreement(words, signs, low, high):
 def _add_word(run, sign, low, high, first, totals):
     """Add one word of each code of a run to their disagreements; `first` starts them at zero."""
     if first:
-        for j in range(run.shape[0]):
+        for j in range(totals.shape[0]):
             differ = run[j] ^ sign
             totals[j] = np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
     else:
-        for j in range(run.shape[0]):
+        for j in range(totals.shape[0]):
             differ = run[j] ^ sign
             totals[j] += np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
 
@@ -123,39 +123,55 @@ def _add_two_words(run, other, signs, low, high, w, totals):
     s0, l0, h0 = signs[w], low[w], high[w]
     s1, l1, h1 = signs[w + 1], low[w + 1], high[w + 1]
     if w == 0:
-        for j in range(run.shape[0]):
+        for j in range(totals.shape[0]):
             x, y = run[j] ^ s0, other[j] ^ s1
-            totals[j] = np.int32(
-                popcount(x & l0)
-                + popcount(y & l1)
-                + ((popcount(x & h0) + popcount(y & h1)) << _ONE)
-            )
+            once = popcount(x & l0) + popcount(y & l1)
+            twice = popcount(x & h0) + popcount(y & h1)
+            totals[j] = np.int32(once + (twice << _ONE))
     else:
-        for j in range(run.shape[0]):
+        for j in range(totals.shape[0]):
             x, y = run[j] ^ s0, other[j] ^ s1
-            totals[j] += np.int32(
-                popcount(x & l0)
-                + popcount(y & l1)
-                + ((popcount(x & h0) + popcount(y & h1)) << _ONE)
-            )
+            once = popcount(x & l0) + popcount(y & l1)
+            twice = popcount(x & h0) + popcount(y & h1)
+            totals[j] += np.int32(once + (twice << _ONE))
 
 
 @fast_kernel
-def disagreements(words, n_words, signs, low, high, totals):
+def _three_words(first, second, third, signs, low, high, totals):
+    """Fill the disagreements of the first three words of a run: one pass, one store."""
+    s0, l0, h0 = signs[0], low[0], high[0]
+    s1, l1, h1 = signs[1], low[1], high[1]
+    s2, l2, h2 = signs[2], low[2], high[2]
+    for j in range(totals.shape[0]):
+        x, y, z = first[j] ^ s0, second[j] ^ s1, third[j] ^ s2
+        once = popcount(x & l0) + popcount(y & l1) + popcount(z & l2)
+        twice = popcount(x & h0) + popcount(y & h1) + popcount(z & h2)
+        totals[j] = np.int32(once + (twice << _ONE))
+
+
+@fast_kernel
+def disagreements(words, stride, n_words, signs, low, high, totals):
     """Fill the disagreements of a run of codes stored word by word.
 
     Parameters
     ----------
-    words : IN uint64 (≥ n_words, n_codes)
-        Word w of code j at ``[w, j]``: a vector register holds the same word of eight codes.
+    words : IN uint64 (≥ (n_words - 1) * stride + n_codes,)
+        Word w of code j at ``[w * stride + j]``: a vector register holds the same word of eight
+        codes.
+    stride : IN int
     n_words : IN int
         How many words to compare.
     signs, low, high : IN uint64 (≥ n_words,)
-    totals : OUT int32 (≥ n_codes,)
+    totals : OUT int32 (n_codes,)
     """
+    # Slices, because an index that is computed might be negative, and is then not vectorised.
+    if n_words == 3:
+        _three_words(words, words[stride:], words[2 * stride :], signs, low, high, totals)
+        return
     w = 0
     while w + 2 <= n_words:
-        _add_two_words(words[w], words[w + 1], signs, low, high, w, totals)
+        run, other = words[w * stride :], words[(w + 1) * stride :]
+        _add_two_words(run, other, signs, low, high, w, totals)
         w += 2
     if w < n_words:
-        _add_word(words[w], signs[w], low[w], high[w], w == 0, totals)
+        _add_word(words[w * stride :], signs[w], low[w], high[w], w == 0, totals)
