@@ -9,9 +9,12 @@
     │   ├── CorruptIndexError                 a saved index is damaged, or the folder is no index
     │   └── UnknownVersionError               a saved index is of a version this memvec cannot read
     ├── IndexNotFoundError     (FileNotFoundError)  there is no saved index at this path
+    ├── LockedError            (BlockingIOError)    a collection is being written by someone else
+    ├── StorageError           (OSError)      the disk is full or refuses
     └── MissingExtraError      (ImportError)  an optional dependency is not installed
 
 Each one is also the builtin that callers expect, so ``except ValueError`` keeps working.
+`DriftWarning` is a warning: queries no longer look like those an index was calibrated on.
 """
 
 
@@ -43,6 +46,14 @@ class IndexNotFoundError(MemvecError, FileNotFoundError):
     """There is no saved index at the path."""
 
 
+class LockedError(MemvecError, BlockingIOError):
+    """A collection is being written by someone else; readers are welcome."""
+
+
+class StorageError(MemvecError, OSError):
+    """The disk is full or refuses; nothing was changed."""
+
+
 class MissingExtraError(MemvecError, ImportError):
     """A feature needs a package that is not installed; the message says which pip line adds it."""
 
@@ -53,13 +64,20 @@ class MissingExtraError(MemvecError, ImportError):
         )
 
 
+class DriftWarning(UserWarning):
+    """Recent queries differ from the calibration queries; the promise may not hold for them."""
+
+
 __all__ = [
     "CorruptIndexError",
+    "DriftWarning",
     "FileFormatError",
     "IndexNotFoundError",
     "InvalidTypeError",
     "InvalidValueError",
+    "LockedError",
     "MemvecError",
     "MissingExtraError",
+    "StorageError",
     "UnknownVersionError",
 ]

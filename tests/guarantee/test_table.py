@@ -5,8 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import special
 
-from memvec.guarantee import CalibrationTable, Certificate
+from memvec.errors import InvalidValueError
+from memvec.guarantee import CalibrationTable, Rule, hoeffding_bentkus
 from strategies import seeds
 
 
@@ -24,17 +26,24 @@ def table(queries, scores, cosines=None):
     )
 
 
-def naive_solution(queries, needed, miss_rate):
-    """The smallest candidate λ with (n·R + 1)/(n + 1) ≤ ε, by trying all."""
+def naive_shares(queries, needed, value):
     names = sorted(set(queries))
+    return [
+        np.mean([need > value for q, need in zip(queries, needed, strict=True) if q == name])
+        for name in names
+    ]
+
+
+def naive_solution(queries, cosines, needed, rule, similarities):
+    """The smallest candidate λ with which the rule holds above each similarity, by trying all."""
     for candidate in [-math.inf, *sorted(needed)]:
-        shares = [
-            np.mean(
-                [need > candidate for q, need in zip(queries, needed, strict=True) if q == name]
-            )
-            for name in names
-        ]
-        if (sum(shares) + 1) / (len(names) + 1) <= miss_rate + 1e-9:
+        holds = []
+        for similarity in similarities:
+            above = [i for i, cosine in enumerate(cosines) if cosine >= similarity - 1e-6]
+            own = [queries[i] for i in above]
+            shares = naive_shares(own, [needed[i] for i in above], candidate)
+            holds.append(above and bool(rule.holds(len(shares), sum(shares))))
+        if all(holds):
             return candidate
     return math.inf
 
@@ -42,7 +51,7 @@ def naive_solution(queries, needed, miss_rate):
 def test_solution_by_hand():
     """Of 19 queries with one match each, 10 % allow (19·R + 1)/20 ≤ 0.1: one miss."""
     rows = table(range(19), -np.arange(19.0))
-    assert rows.solve(np.arange(19.0), 0.1) == 17.0
+    assert rows.solve(np.arange(19.0), Rule("expected", 0.1).holds) == 17.0
 
 
 @settings(deadline=None)
@@ -51,18 +60,37 @@ def test_solution_by_hand():
     n_rows=st.integers(1, 60),
     n_queries=st.integers(1, 40),
     rate=st.sampled_from([0.02, 0.05, 0.2, 0.6]),
+    promise=st.sampled_from(["expected", "high_probability"]),
+    since=st.sampled_from([None, 0.6, 0.8]),
 )
-def test_solution_equals_its_twin(seed, n_rows, n_queries, rate):
+def test_solution_equals_its_twin(seed, n_rows, n_queries, rate, promise, since):
     rng = np.random.default_rng(seed)
     queries, needed = rng.integers(n_queries, size=n_rows), rng.integers(12, size=n_rows) * 1.0
-    rows = table(queries, -needed)
-    assert rows.solve(needed, rate) == naive_solution(queries, needed, rate)
+    cosines = np.sort(rng.choice(np.linspace(0.5, 1, 500), n_rows, replace=False))[::-1]
+    rule = Rule(promise, rate, 0.8)
+    rows = table(queries, -needed, cosines)
+    inside = [c for c in cosines if since is not None and c < since]
+    tops = [] if since is None or not (cosines >= since).any() else [since]
+    similarities = [cosines.min()] if since is None else [*inside, *tops]
+    if not similarities:  # Every row is above: only all of them are a set of the cell.
+        similarities = [cosines.min()]
+    expected = naive_solution(queries, cosines, needed, rule, similarities)
+    assert rows.solve(needed, rule.holds, since) == expected
+    if math.isfinite(expected):
+        assert rows.holds(needed, expected, rule.holds, since)
+        below = needed[needed < expected]
+        assert not rows.holds(needed, below.max(initial=-math.inf), rule.holds, since)
 
 
 def test_too_few_queries_solve_to_infinity():
-    rows = table(range(98), np.zeros(98))
-    assert rows.solve(np.zeros(98), 0.01) == math.inf
-    assert table(range(99), np.zeros(99)).solve(np.zeros(99), 0.01) == 0.0
+    for rule, fewest in (
+        (Rule("expected", 0.01), 99),
+        (Rule("high_probability", 0.01, 0.95), 299),
+    ):
+        assert rule.queries_needed == fewest
+        zeros = np.zeros(fewest)
+        assert table(range(fewest), zeros).solve(zeros, rule.holds) == 0.0
+        assert table(range(fewest - 1), zeros[1:]).solve(zeros[1:], rule.holds) == math.inf
 
 
 def test_conformal_risk_is_held_on_average():
@@ -71,10 +99,62 @@ def test_conformal_risk_is_held_on_average():
     missed = []
     for _ in range(400):
         needed = rng.standard_normal(300)
-        value = table(range(300), -needed).solve(needed, 0.05)
+        value = table(range(300), -needed).solve(needed, Rule("expected", 0.05).holds)
         missed.append(np.mean(rng.standard_normal(500) > value))
     # Seen: 0.0481 ± 0.0007; the law says 15/301 = 0.0498 at most.
     assert np.mean(missed) == pytest.approx(0.0498, abs=4 * np.std(missed) / 20)
+
+
+def test_high_probability_fails_for_few_draws():
+    """Fresh queries miss more than ε after at most 5 % of the calibrations, and after some."""
+    rng = np.random.default_rng(2)
+    rule = Rule("high_probability", 0.05, 0.95)
+    above = []
+    for _ in range(1000):
+        needed = rng.standard_normal(400)
+        value = table(range(400), -needed).solve(needed, rule.holds)
+        above.append(special.ndtr(-value) > 0.05)
+    error = np.sqrt(0.05 * 0.95 / len(above))
+    assert np.mean(above) <= 0.05 + 4 * error
+    careless = Rule("expected", 0.05)
+    value = [table(range(400), -n).solve(n, careless.holds) for n in rng.standard_normal((50, 400))]
+    assert np.mean(special.ndtr(-np.array(value)) > 0.05) > 0.2
+
+
+@settings(deadline=None)
+@given(n=st.integers(1, 400), missed=st.integers(0, 40), rate=st.floats(0.01, 0.5))
+def test_hoeffding_bentkus_is_the_smaller_of_two_known_bounds(n, missed, rate):
+    missed = min(missed, n)
+    share = min(missed / n, rate)
+    first = 0.0 if share == 0 else share * math.log(share / rate)
+    second = (1 - share) * math.log((1 - share) / (1 - rate))
+    tail = sum(math.comb(n, k) * rate**k * (1 - rate) ** (n - k) for k in range(missed + 1))
+    expected = min(math.exp(-n * (first + second)), math.e * tail)
+    assert float(hoeffding_bentkus(n, missed, rate)) == pytest.approx(expected, rel=1e-6, abs=1e-12)
+
+
+@given(n=st.integers(1, 2000), share=st.floats(0, 1), confidence=st.floats(0.5, 0.99))
+def test_bound_is_the_least_rate_that_holds(n, share, confidence):
+    missed = share * n
+    for rule in (Rule("expected", 0.1), Rule("high_probability", 0.1, confidence)):
+        bound = rule.bound(n, missed)
+        looser = Rule(rule.promise, min(bound + 1e-6, 1 - 1e-9), confidence)
+        assert bool(looser.holds(n, missed)) or bound >= 1 - 1e-6
+        assert bound >= share - 1e-9
+
+
+def test_merged_tables_are_ranked_together():
+    left, right = table([0, 1], [1.0, 2.0], [0.9, 0.8]), table([0, 0], [3.0, 4.0], [0.95, 0.7])
+    both = CalibrationTable.merged([left, right])
+    assert both.queries.tolist() == [0, 0, 0, 1]
+    assert both.cosines.tolist() == [0.95, 0.9, 0.7, 0.8]
+    assert both.ranks.tolist() == [0, 1, 2, 0]
+    assert both.scores[:, 0].tolist() == [3.0, 1.0, 4.0, 2.0]
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(InvalidValueError, match="must be of one length. Got .*'keys': 2"):
+        replace(table([0, 0, 1], np.zeros(3)), keys=np.arange(2))
 
 
 def test_needed_slack_is_linear_in_the_similarity():
@@ -112,12 +192,3 @@ def test_quantile_counts_queries_alike():
     assert rows.quantile(values, 0.2) == 5.0
     assert rows.quantile(values, 0.4) == 3.0
     assert rows.quantile(values, 1.0) == 1.0
-
-
-def test_certificates_read_well():
-    text = str(Certificate("expected", 0.01, 1234, 5678, planted=False))
-    assert text == (
-        "Misses at most 1.00% of a query's matches on average, for queries like the 1,234 that "
-        "were held out of the units (5,678 matches)."
-    )
-    assert "by the paper's law" in str(Certificate("model", 0.05))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import naive
 from memvec import Index, IndexConfig
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.evaluation import Ranges, count_misses, exact_range
+from memvec.evaluation import count_misses, exact_range
 from strategies import seeds
 
 one_level = st.builds(
@@ -172,16 +172,9 @@ def test_promise_rests_on_the_reserve_where_it_has_matches(levels):
     misses = count_misses(truth, hits)
     assert not hits.certificate.planted
     assert hits.certificate.n_queries >= 100
-    # Seen: 0.016 with one level, 0.0005 with two.
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
-    # The slack solved for this similarity alone is not overcautious; that of higher ones, which
-    # ranges must nest in, adds to it.
-    parts = index._parts
-    alone = parts.calibration._solve_range(0.6, 0.05).stages
-    found = parts.cascade.search(queries, 0.6, alone, None)
-    unnested = count_misses(truth, Ranges(found.offsets, found.ids, found.scores))
-    assert unnested.miss_rate <= 0.05 + 4 * (unnested.standard_error + 0.0025)
-    assert unnested.miss_rate >= 0.05 / 3
+    # Seen: 0.027 with one level, 0.037 with two.
+    assert misses.miss_rate >= 0.05 / 3
 
 
 @settings(deadline=None, max_examples=40)
@@ -390,12 +383,10 @@ def test_reprs_read_well():
 
 def test_certificates_say_what_they_rest_on():
     index = Index.build(cloud(22, n=500), config=IndexConfig(unit_size=20))
-    assert "that were planted around stored vectors" in str(
-        index.range_search(cloud(1)).certificate
-    )
+    assert "queries planted near stored vectors" in str(index.range_search(cloud(1)).certificate)
     assert str(index.range_search(cloud(1), units=1).certificate).startswith("No promise")
     everything = index.range_search(cloud(1), threshold=-np.inf).certificate
-    assert str(everything) == "Misses nothing: every unit was visited."
+    assert str(everything) == "Misses nothing above 0.7."
 
 
 @pytest.mark.parametrize(

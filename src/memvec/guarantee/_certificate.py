@@ -2,56 +2,169 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-Level = Literal["expected", "model", "exact", "none"]
+from memvec.errors import FileFormatError
+
+Level = Literal["exact", "high_probability", "expected", "model", "none"]
+Source = Literal["reserve", "queries", "planted"]
 
 _STATEMENT: dict[Level, str] = {
-    "expected": "Misses at most {miss_rate:.2%} of a query's matches on average, for queries like "
-    "the {queries:,} that {source} ({matches:,} matches).",
-    "model": "Misses at most {miss_rate:.2%} by the paper's law of the score; this was not checked "
-    "on this data.",
-    "exact": "Misses nothing: every unit was visited.",
+    "exact": "Misses nothing{of_range}.",
+    "high_probability": "Misses at most {miss_rate:.3g} % of a query's matches{of_range} on "
+    "average, with {confidence:.4g} % confidence.",
+    "expected": "Misses at most {miss_rate:.3g} % of a query's matches{of_range} on average.",
+    "model": "Misses at most {miss_rate:.3g} % of the matches{of_range} if the data is uniform, as "
+    "the paper's law of the score assumes; this was not checked.",
     "none": "No promise: thresholds or numbers of units were set by hand.",
 }
-_SOURCE = {
-    True: "were planted around stored vectors",
-    False: "were held out of the units",
+_EVIDENCE: dict[Source, str] = {
+    "reserve": "vectors of the data that no unit has seen",
+    "queries": "queries given at the build",
+    "planted": "queries planted near stored vectors, since too few real ones have matches",
 }
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is promised about the matches that an answer misses.
+    """What is promised about the matches that an answer misses, and on what evidence.
+
+    The miss rate is the mean, over queries that have a match, of the share of their matches that is
+    not returned. A promise is about queries like those it was calibrated on.
 
     Attributes
     ----------
-    level : {"expected", "model", "exact", "none"}
-        On what the promise rests: calibration queries, the paper's law, a visit of every unit;
-        "none" is no promise.
+    level : {"exact", "high_probability", "expected", "model", "none"}
+        On what the promise rests: bounds that no score can break, calibration queries (two ways),
+        the paper's law; "none" is no promise.
+    similarity : float or None
+        α₀, of a range.
     miss_rate : float or None
-        The share of matches that may be missed, ε.
+        ε, what was asked for.
+    bound : float or None
+        The miss rate that the evidence supports with the thresholds used: at most ε.
+    confidence : float or None
+        1 − δ, the probability over the draw of the calibration queries, for "high_probability".
     n_queries, n_matches : int
-        The calibration queries with matches, and their matches.
-    planted : bool
-        Whether those queries were made from stored vectors, because too few of the vectors held
-        out have matches at the similarity.
+        Calibration queries with matches, and their matches.
+    n_planted : int
+        How many of these matches were planted.
+    source : {"reserve", "queries", "planted"} or None
+        Where they came from.
+    observed : float or None
+        The miss rate of the calibration queries themselves.
+    pair_miss : float or None
+        The share of all their pairs that is missed, usually smaller.
+    thresholds : dict
+        The slack of each stage of the search, in standard deviations.
+    calibrated : str or None
+        When, in ISO 8601.
+    state : str or None
+        A fingerprint of the index that was calibrated.
+    complete : bool
+        Whether nothing is missed, for certain.
+    drifted : bool
+        Whether recent queries were found to differ from the calibration queries.
+    filter : str or None
+        What is known about the subset asked for; None where all vectors were.
+
+    Examples
+    --------
+    >>> print(Certificate("expected", 0.8, 0.01, 0.0096, n_queries=973, n_matches=2108,
+    ...                   source="reserve", observed=0.0086))
+    Misses at most 1 % of a query's matches above 0.8 on average.
+      Calibrated on 973 vectors of the data that no unit has seen, with 2,108 matches.
+      They missed 0.86 %, which supports 0.96 %.
     """
 
     level: Level
-    miss_rate: float | None
+    similarity: float | None = None
+    miss_rate: float | None = None
+    bound: float | None = None
+    confidence: float | None = None
     n_queries: int = 0
     n_matches: int = 0
-    planted: bool = False
+    n_planted: int = 0
+    source: Source | None = None
+    observed: float | None = None
+    pair_miss: float | None = None
+    thresholds: dict[str, float] = field(default_factory=dict)
+    calibrated: str | None = None
+    state: str | None = None
+    complete: bool = False
+    drifted: bool = False
+    filter: str | None = None
+
+    @property
+    def planted(self) -> bool:
+        """Whether the promise rests on planted matches."""
+        return self.n_planted > 0
 
     def __str__(self) -> str:
+        lines = [self._statement(), *self._evidence()]
+        if self.drifted:
+            lines.append("Recent queries differ from the calibration queries: do not rely on it.")
+        if self.filter is not None:
+            lines.append(f"Filter: {self.filter}.")
+        return "\n  ".join(lines)
+
+    def _statement(self) -> str:
+        of_range = "" if self.similarity is None else f" above {self.similarity:g}"
         return _STATEMENT[self.level].format(
-            miss_rate=self.miss_rate,
-            queries=self.n_queries,
-            matches=self.n_matches,
-            source=_SOURCE[self.planted],
+            of_range=of_range,
+            miss_rate=_percent(self.miss_rate),
+            confidence=_percent(self.confidence),
         )
 
+    def _evidence(self) -> list[str]:
+        if self.source is None:
+            return []
+        lines = [
+            f"Calibrated on {self.n_queries:,} {_EVIDENCE[self.source]}, "
+            f"with {self.n_matches:,} matches."
+        ]
+        if self.observed is not None and self.bound is not None:
+            lines.append(
+                f"They missed {_percent(self.observed):.2g} %, "
+                f"which supports {_percent(self.bound):.2g} %."
+            )
+        return lines
 
-__all__ = ["Certificate", "Level"]
+    def to_json(self) -> str:
+        """Return the certificate as JSON; `from_json` reads it.
+
+        Examples
+        --------
+        >>> Certificate.from_json(Certificate("exact", 0.9, complete=True).to_json()).level
+        'exact'
+        """
+        fields = dataclasses.asdict(self)
+        # JSON has no infinity: a stage that lets everything pass has no threshold.
+        slacks = self.thresholds.items()
+        fields["thresholds"] = {k: v if math.isfinite(v) else None for k, v in slacks}
+        return json.dumps(fields)
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        """Return the certificate that `to_json` wrote."""
+        try:
+            fields: dict[str, Any] = json.loads(text)
+            slacks = fields.pop("thresholds", {}).items()
+            thresholds = {k: math.inf if v is None else float(v) for k, v in slacks}
+            made = cls(**fields, thresholds=thresholds)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise FileFormatError(f"Not a certificate: {error}.") from error
+        if made.level not in _STATEMENT:
+            raise FileFormatError(f"Not a certificate: the level {made.level!r} is unknown.")
+        return made
+
+
+def _percent(share: float | None) -> float:
+    return math.nan if share is None else 100 * share
+
+
+__all__ = ["Certificate", "Level", "Source"]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
+from memvec.errors import InvalidValueError
+from memvec.guarantee._bounds import Holds
 from memvec.kernels import MATCH_SLACK
-from memvec.types import Float32Array, Float64Array, IntArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,36 +49,51 @@ class CalibrationTable:
     scores: Float32Array
     slopes: Float32Array
 
+    def __post_init__(self) -> None:
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1 or self.scores.shape != self.slopes.shape:
+            raise InvalidValueError(
+                f"The columns of a calibration table must be of one length. Got {lengths} instead."
+            )
+
+    @classmethod
+    def merged(cls, tables: Sequence[CalibrationTable]) -> CalibrationTable:
+        """Return the rows of several tables of the same queries, ranked among all of them."""
+        columns = [field.name for field in dataclasses.fields(cls)]
+        joined = {name: np.concatenate([getattr(t, name) for t in tables]) for name in columns}
+        order = np.lexsort((joined["keys"], -joined["cosines"], joined["queries"]))
+        ordered = {name: column[order] for name, column in joined.items()}
+        queries, copies = ordered["queries"], ordered["copies"].astype(np.float64)
+        before = np.cumsum(copies) - copies
+        starts = np.searchsorted(queries, queries)
+        ordered["ranks"] = np.rint(before - before[starts]).astype(np.int64)
+        return cls(**ordered)
+
     def __len__(self) -> int:
         return len(self.queries)
 
     def above(self, similarity: float) -> CalibrationTable:
         """Return the rows that match at a similarity."""
-        return self._rows(self.cosines >= similarity - MATCH_SLACK)
+        return self.rows(self.cosines >= similarity - MATCH_SLACK)
 
     def just_below(self, similarity: float, width: float) -> CalibrationTable:
         """Return the rows that would match at a similarity lower by `width`, and do not yet."""
         below = self.cosines < similarity - MATCH_SLACK
-        return self._rows(below & (self.cosines >= similarity - width))
+        return self.rows(below & (self.cosines >= similarity - width))
 
     def nearest(self, k: int) -> CalibrationTable:
         """Return the rows among the k nearest vectors of their query."""
-        return self._rows(self.ranks < k)
+        return self.rows(self.ranks < k)
 
     def beyond(self, k: int) -> CalibrationTable:
         """Return the rows that are not among the k nearest vectors of their query."""
-        return self._rows(self.ranks >= k)
+        return self.rows(self.ranks >= k)
 
-    def _rows(self, chosen: np.ndarray) -> CalibrationTable:
-        return CalibrationTable(
-            self.queries[chosen],
-            self.cosines[chosen],
-            self.ranks[chosen],
-            self.keys[chosen],
-            self.copies[chosen],
-            self.scores[chosen],
-            self.slopes[chosen],
-        )
+    def rows(self, chosen: BoolArray | IntArray) -> CalibrationTable:
+        """Return some of the rows, in the order given."""
+        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return CalibrationTable(**{name: column[chosen] for name, column in columns.items()})
 
     @property
     def n_queries(self) -> int:
@@ -98,33 +117,55 @@ class CalibrationTable:
         _, query = np.unique(self.queries, return_inverse=True)
         return np.asarray(self.copies / np.bincount(query, self.copies)[query])
 
-    def solve(self, needed: Float64Array, miss_rate: float) -> float:
-        """Return the smallest λ whose expected miss rate is at most `miss_rate`.
+    def missed(self, failed: BoolArray) -> tuple[float, float]:
+        """Return the sum over queries of the share missed, and the share of all pairs missed.
 
-        Conformal risk control (Angelopoulos et al., "Conformal risk control", 2022): with n
-        calibration queries and the mean share R(λ) of their matches that need more than λ, the
-        expected share missed of a further query like them is at most (n·R(λ) + 1)/(n + 1).
+        Parameters
+        ----------
+        failed : ndarray of shape (n_rows,)
+            Which rows do not pass.
+        """
+        pairs = float(self.copies @ failed) / max(float(self.copies.sum()), 1.0)
+        return float(self.weights @ failed), pairs
+
+    def solve(self, needed: Float64Array, holds: Holds, since: float | None = None) -> float:
+        """Return the smallest λ with which a rule holds.
 
         Parameters
         ----------
         needed : ndarray of shape (n_rows,)
             The λ at which each row passes every stage.
-        miss_rate : float
-            ε.
+        holds : callable
+            Tells from numbers of queries and sums of shares missed where a promise holds.
+        since : float, optional
+            The rule must hold for the rows above every similarity up to this one, not only for all
+            rows.
 
         Returns
         -------
         float
-            Infinity where there are too few queries, n < 1/ε − 1.
+            Infinity where no λ will do.
         """
-        allowed = miss_rate * (self.n_queries + 1) - 1.0
-        if len(self) == 0 or allowed < -1e-9:
+        if len(self) == 0:
             return math.inf
-        order = np.argsort(-needed, kind="stable")
-        # The sum over queries of the share missed, if λ is just below the need of each row.
-        missed = np.cumsum(self.weights[order])
-        within = int(np.searchsorted(missed, allowed + 1e-9, side="right"))
-        return float(needed[order[within]]) if within < len(order) else -math.inf
+        prefixes = _Prefixes.of(self, since)
+        candidates = np.concatenate([[-math.inf], np.unique(needed)])
+        low, high = 0, len(candidates) - 1
+        if not prefixes.all_hold(needed > candidates[high], holds):
+            return math.inf
+        while low < high:
+            middle = (low + high) // 2
+            if prefixes.all_hold(needed > candidates[middle], holds):
+                high = middle
+            else:
+                low = middle + 1
+        return float(candidates[low])
+
+    def holds(
+        self, needed: Float64Array, value: float, holds: Holds, since: float | None = None
+    ) -> bool:
+        """Tell whether a rule holds with a given λ; the arguments are those of `solve`."""
+        return len(self) > 0 and _Prefixes.of(self, since).all_hold(needed > value, holds)
 
     def quantile(self, values: Float64Array, share: float) -> float:
         """Return the value that this share of matches exceeds, queries counting alike."""
@@ -132,6 +173,58 @@ class CalibrationTable:
         exceeding = np.cumsum(self.weights[order]) / self.weights.sum()
         last = min(int(np.searchsorted(exceeding, share)), len(order) - 1)
         return float(values[order[last]])
+
+
+@dataclass(frozen=True, eq=False)
+class _Prefixes:
+    """The rows above each similarity from the lowest to `since`: how many queries, what they miss.
+
+    Rows are taken in falling order of the cosine. A further row of a query changes the share that
+    its query misses; the sum of those changes is what is missed above each similarity.
+    """
+
+    by_query: IntArray
+    starts: IntArray
+    copies: Float64Array
+    seen: Float64Array
+    in_order: IntArray
+    n_queries: Float64Array
+    first: int
+
+    @classmethod
+    def of(cls, table: CalibrationTable, since: float | None) -> _Prefixes:
+        by_query = np.lexsort((-table.cosines, table.queries))
+        queries = table.queries[by_query]
+        starts = np.searchsorted(queries, queries)
+        copies = table.copies[by_query].astype(np.float64)
+        in_order = np.argsort(-table.cosines[by_query], kind="stable")
+        opens = starts == np.arange(len(queries))
+        first = len(queries)
+        if since is not None:
+            first = max(1, int((table.cosines >= since - MATCH_SLACK).sum()))
+        return cls(
+            by_query,
+            starts,
+            copies,
+            _since_start(copies, starts),
+            in_order,
+            np.cumsum(opens[in_order]).astype(np.float64)[first - 1 :],
+            first,
+        )
+
+    def all_hold(self, failed: BoolArray, holds: Holds) -> bool:
+        """Tell whether a rule holds above every similarity, if some rows fail."""
+        share = _since_start(self.copies * failed[self.by_query], self.starts) / self.seen
+        before = np.concatenate([[0.0], share[:-1]])
+        before[self.starts == np.arange(len(share))] = 0.0
+        missed = np.cumsum((share - before)[self.in_order])[self.first - 1 :]
+        return bool(np.all(holds(self.n_queries, missed)))
+
+
+def _since_start(values: Float64Array, starts: IntArray) -> Float64Array:
+    """Return sums of the values from the start of each one's query up to itself."""
+    total = np.cumsum(values)
+    return np.asarray(total - (total - values)[starts])
 
 
 __all__ = ["CalibrationTable"]

@@ -5,22 +5,37 @@ from __future__ import annotations
 import dataclasses
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from memvec.codes import CodeSpace, Projection
 from memvec.errors import CorruptIndexError
-from memvec.guarantee import CalibrationTable
-from memvec.index._calibration import Calibration, build_table, reserve_size
-from memvec.index._cascades import Cascade, CodeCascade, FloatCascade
+from memvec.guarantee import CalibrationTable, Certificate, NullLaw
+from memvec.index._bounded import BoundedSearch
+from memvec.index._calibration import Calibration
+from memvec.index._cascades import CodeCascade, FloatCascade
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign, design_index
 from memvec.index._encode import encode_units
+from memvec.index._evidence import Evidence, fingerprint, gather_evidence, reserve_size
+from memvec.index._promises import Guarantee, Promises
 from memvec.index._units import Units, build_units
 from memvec.storage import open_folder, write_folder
 from memvec.types import Float32Array, IntArray
+
+
+@dataclass(frozen=True)
+class BuildPromise:
+    """What a build is asked to promise."""
+
+    similarity: float
+    miss_rate: float
+    guarantee: Guarantee
+    confidence: float
+    similarities: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,39 +43,71 @@ class IndexParts:
     """Everything that an index is made of."""
 
     design: IndexDesign
-    cascade: Cascade
-    calibration: Calibration
+    cascade: CodeCascade | FloatCascade
+    evidence: Evidence
+
+    @cached_property
+    def calibration(self) -> Calibration:
+        """What solves for thresholds."""
+        made = self.design
+        return Calibration(
+            (self.cascade,), self.evidence, made.similarity, made.similarities, made.config.seed
+        )
+
+    @cached_property
+    def promises(self) -> Promises:
+        """What searches may ask for."""
+        return Promises(self.calibration, self.design)
+
+    @cached_property
+    def bounded(self) -> BoundedSearch:
+        """The search that misses nothing."""
+        return BoundedSearch(self.cascade)
+
+    def complete(self, similarity: float | None) -> Certificate:
+        """Return the certificate of a search that misses nothing."""
+        state = self.evidence.state
+        return Certificate("exact", similarity, 0.0, bound=0.0, state=state, complete=True)
 
 
 def build_parts(
     rows: Float32Array,
-    similarity: float,
-    miss_rate: float,
+    promise: BuildPromise,
+    queries: Float32Array | None,
     config: IndexConfig,
     costs: MachineCosts,
     progress: bool | None,
 ) -> IndexParts:
-    """Design, assign, encode and calibrate; `rows` are unit rows."""
-    wanted = config.reserve
-    size = reserve_size(*rows.shape) if wanted == "auto" else min(wanted, len(rows) - 1)
+    """Design, assign, encode and calibrate; `rows` and `queries` are unit rows."""
+    size = _reserve(rows, queries, config)
     rng = np.random.default_rng([config.seed, 1])
     reserve = np.sort(rng.choice(len(rows), size, replace=False))
     projection = _fit_projection(rows, reserve, config)
     tested = rows if projection is None else projection.apply(rows)
-    design = design_index(tested, similarity, miss_rate, config, costs)
-    design = dataclasses.replace(design, dim=rows.shape[1])
+    chosen = design_index(tested, promise.similarity, promise.miss_rate, config, costs)
+    design = dataclasses.replace(
+        chosen,
+        dim=rows.shape[1],
+        guarantee=promise.guarantee,
+        confidence=promise.confidence,
+        similarities=promise.similarities,
+    )
     made = design.config
     units, tested = build_units(rows, reserve, projection, tested, made, progress)
-    cascade: Cascade
+    cascade: CodeCascade | FloatCascade
     if made.codes == "none":
-        cascade = FloatCascade.of_units(units, similarity, design.effective_dim)
+        cascade = FloatCascade.of_units(units, promise.similarity, design.effective_dim)
     else:
         cascade = encode_units(units, tested, made, progress)
-    table = None
-    if size:
-        own = np.arange(len(rows) - size, len(rows))
-        table = build_table(cascade, units.vectors[own], own, similarity, progress)
-    return IndexParts(design, cascade, Calibration(cascade, table, similarity, made.seed))
+    evidence = gather_evidence(cascade, queries, size, promise.similarity, made.seed, progress)
+    return IndexParts(design, cascade, evidence)
+
+
+def _reserve(rows: Float32Array, queries: Float32Array | None, config: IndexConfig) -> int:
+    """Return how many vectors are kept out of the units: none where queries are given."""
+    if config.reserve != "auto":
+        return min(config.reserve, len(rows) - 1)
+    return reserve_size(*rows.shape) if queries is None else 0
 
 
 def _fit_projection(
@@ -85,7 +132,11 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
         if projection.basis is not None:
             arrays["projection_basis"] = projection.basis
     meta: dict[str, Any] = {
-        "design": {**_fields(parts.design), "config": _as_json(parts.design.config)},
+        "design": {
+            **_fields(parts.design),
+            "config": _as_json(parts.design.config),
+            "similarities": list(parts.design.similarities),
+        },
     }
     if isinstance(cascade, CodeCascade):
         arrays |= {name: getattr(cascade, name) for name in _CODE_ARRAYS}
@@ -95,10 +146,14 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
             "steps": cascade.space.steps,
             "top": cascade.space.top,
             "gain": cascade.space.gain,
+            "own_scales": cascade.own_scales,
         }
-    if parts.calibration.table is not None:
-        table = _fields(parts.calibration.table)
-        arrays |= {f"calibration_{name}": array for name, array in table.items()}
+    evidence = _fields(parts.evidence)
+    table, law = evidence.pop("table"), evidence.pop("null_law")
+    arrays |= {"calibration_peaks": evidence.pop("peaks"), "null_cosines": law.cosines}
+    meta["evidence"] = evidence | {"null_dimension": law.dimension}
+    if table is not None:
+        arrays |= {f"calibration_{name}": array for name, array in _fields(table).items()}
     write_folder(path, arrays, meta, where="Index.save")
 
 
@@ -118,7 +173,7 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
     arrays, meta = open_folder(path, verify=verify)
     try:
         return _assembled(arrays, meta)
-    except (KeyError, TypeError, ValueError) as error:
+    except (IndexError, KeyError, TypeError, ValueError) as error:
         raise CorruptIndexError(
             f"The folder {os.fspath(path)!r} does not hold a whole index: {error!r}."
         ) from error
@@ -128,31 +183,41 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     settings = dict(meta["design"])
     config = dict(settings["config"])
     config["ridge"] = float(config["ridge"])
+    settings["similarities"] = tuple(settings["similarities"])
     design = IndexDesign(**{**settings, "config": IndexConfig(**config)})
     projection = None
     if "projection_mean" in arrays:
         projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
     names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
     units = Units(projection=projection, **{name: arrays[name] for name in names})
-    cascade: Cascade
+    cascade: CodeCascade | FloatCascade
     if "codes" in meta:
         codes = dict(meta["codes"])
-        prefix_scale = codes.pop("prefix_scale")
+        prefix_scale, own_scales = codes.pop("prefix_scale"), codes.pop("own_scales")
         cascade = CodeCascade(
             units=units,
             space=CodeSpace(units.unit_vectors.shape[1], arrays["flips"], **codes),
             prefix_scale=prefix_scale,
+            own_scales=own_scales,
             **{name: arrays[name] for name in _CODE_ARRAYS},
         )
     else:
         cascade = FloatCascade.of_units(units, design.similarity, design.effective_dim)
+    evidence = _evidence_of(arrays, dict(meta["evidence"]))
+    if evidence.state != fingerprint(units):
+        raise ValueError(
+            f"the calibration belongs to an index {evidence.state}, not to {fingerprint(units)}"
+        )
+    return IndexParts(design, cascade, evidence)
+
+
+def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
     table = None
     if "calibration_queries" in arrays:
         names = [field.name for field in dataclasses.fields(CalibrationTable)]
         table = CalibrationTable(**{name: arrays[f"calibration_{name}"] for name in names})
-    return IndexParts(
-        design, cascade, Calibration(cascade, table, design.similarity, design.config.seed)
-    )
+    law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
+    return Evidence(table=table, null_law=law, peaks=arrays["calibration_peaks"], **settings)
 
 
 def _as_json(config: IndexConfig) -> dict[str, Any]:

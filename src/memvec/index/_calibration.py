@@ -1,44 +1,39 @@
-"""How much slack a search needs: solved on the matches of vectors that no unit has seen."""
+"""How much slack a search needs, solved on the calibration table when it is asked for.
+
+The slacks of all stages are one number λ times a direction. Natural evidence, the matches of the
+calibration queries, serves cells [a, a + 0.01) of similarities: λ is the smallest with which the
+promise holds at every similarity of the cell, and the stages test at its lower end. Where matches
+are too few, they are planted at the multiples of 0.05, each of which serves until the next. Ranges
+nest because a search also takes the lines of thresholds of all higher similarities: a stage passes
+at a lower similarity all that it passes at a higher one.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
 
 import numpy as np
 from scipy import special
 
-from memvec import checks
-from memvec.evaluation import exact_range, exact_top_k
-from memvec.guarantee import CalibrationTable, Certificate
-from memvec.index._cascades import Cascade
+from memvec.guarantee import CalibrationTable, Certificate, Level, Rule
+from memvec.index._cascades import Cascade, Lines
+from memvec.index._evidence import LARGEST_K, Evidence, planted_table
 from memvec.kernels import MATCH_SLACK, blocks
-from memvec.types import Float32Array, Float64Array, IntArray
+from memvec.types import BoolArray, Float64Array
 
-# The reserve: at most so many vectors, and this share of the data; fewer than 100 say too little.
-_LARGEST_RESERVE = 2000
-_RESERVE_SHARE = 0.05
-_SMALLEST_RESERVE = 100
-# Products spent on finding the matches of the reserve; 10¹² take about ten seconds.
-_GROUND_TRUTH_PRODUCTS = 1e12
-# Matches below this share of the similarity asked at the build are not looked for.
-_LOWEST_SHARE = 0.75
-# Ranks that are calibrated for top-k searches.
-LARGEST_K = 100
-# Matches drawn of a query that has many, besides its nearest: a table stays under 10⁶ rows.
-_DRAWN_MATCHES = 400
-_CROWDED_PAIRS = 20_000_000
-# Queries planted where the reserve has too few matches, at most so many for each member.
-_PLANTED = 2000
+_CELL = 0.01
+_PLANTED_CELL = 0.05
+# Queries planted: at most so many for each member, and more than a small miss rate needs.
+_PLANTED, _MOST_PLANTED = 2000, 20_000
 _PLANTED_SHARE = 4
-# Vectors in the noise of a planted query: enough for its law to be that of the data.
-_NOISE_TERMS = 8
+_MORE_THAN_NEEDED = 2
 # From this similarity on, copies are asked for, and every one of them is found.
 _COPIES = 1.0 - MATCH_SLACK
 _COPIES_BLOCK = 4096
-# Ranges nest where the higher similarity is a multiple of this.
-_LATTICE = 0.05
 # Pairs this much below a similarity are spare, if so many queries have some.
 _SPARE_WIDTH = 0.1
 _FEWEST_SPARE = 200
@@ -49,145 +44,97 @@ _LEAST_DIRECTION = 0.5
 # The table and the search add up in float32, in different order; this covers both, and costs
 # nothing: it is a thousandth of a standard deviation.
 _ROUNDING = 1e-3
-# No stage is ever given more slack than this, in standard deviations.
-_LARGEST_RELIEF = 8.0
-
-
-def reserve_size(n_vectors: int, dim: int) -> int:
-    """Return how many vectors to keep out of the units."""
-    affordable = int(_GROUND_TRUTH_PRODUCTS / (n_vectors * dim))
-    size = min(_LARGEST_RESERVE, int(_RESERVE_SHARE * n_vectors), affordable)
-    return size if size >= _SMALLEST_RESERVE else 0
-
-
-def build_table(
-    cascade: Cascade, queries: Float32Array, own: IntArray, similarity: float, progress: bool | None
-) -> CalibrationTable:
-    """Find the matches of calibration queries, and what the stages see of them.
-
-    Parameters
-    ----------
-    queries : ndarray of shape (n_queries, dim)
-        The calibration queries.
-    own : ndarray of shape (n_queries,)
-        Their rows among the members, which are no matches of theirs.
-    similarity : float
-        Matches down to three quarters of it are looked for.
-    """
-    vectors = cascade.units.vectors
-    rng = np.random.default_rng(len(vectors))
-    k = min(LARGEST_K, len(vectors) - 1)
-    top = exact_top_k(vectors, queries, k, exclude=own, progress=progress)
-    found = [_Matches(*pair, np.ones(k, dtype=np.float32)) for pair in zip(*top, strict=True)]
-    floor = _LOWEST_SHARE * similarity
-    crowded = np.flatnonzero(top.scores[:, -1] >= floor)
-    # So many queries at a time that memory suffices if they match everything.
-    for start, stop in blocks(len(crowded), max(1, _CROWDED_PAIRS // len(vectors))):
-        some = crowded[start:stop]
-        more = exact_range(vectors, queries[some], floor, exclude=own[some], progress=progress)
-        for query, row in zip(some, more, strict=True):
-            found[query] = _thinned(row.ids, row.scores, rng)
-    sizes = np.array([len(one.rows) for one in found])
-    query_of = np.repeat(np.arange(len(queries)), sizes)
-    row_of = np.concatenate([one.rows for one in found])
-    seen, slopes = cascade.calibrate(queries, query_of, row_of)
-    return CalibrationTable(
-        queries=query_of,
-        cosines=np.concatenate([one.cosines for one in found]).astype(np.float64),
-        ranks=np.concatenate([np.arange(size) for size in sizes]),
-        keys=cascade.units.keys[row_of],
-        copies=np.concatenate([one.copies for one in found]),
-        scores=seen,
-        slopes=slopes,
-    )
-
-
-class _Matches(NamedTuple):
-    """The matches of one calibration query, the nearest first."""
-
-    rows: IntArray
-    cosines: Float32Array
-    copies: Float32Array
-
-
-def _thinned(rows: IntArray, cosines: Float32Array, rng: np.random.Generator) -> _Matches:
-    """Keep the nearest matches, and of the others some that stand for all of them."""
-    copies = np.ones(len(rows), dtype=np.float32)
-    n_others = len(rows) - LARGEST_K
-    if n_others <= _DRAWN_MATCHES:
-        return _Matches(rows, cosines, copies)
-    drawn = LARGEST_K + np.sort(rng.choice(n_others, _DRAWN_MATCHES, replace=False))
-    copies[drawn] = n_others / _DRAWN_MATCHES
-    kept = np.concatenate([np.arange(LARGEST_K), drawn])
-    return _Matches(rows[kept], cosines[kept], copies[kept])
+# So few vectors are rather visited than searched without a promise.
+_FEW_VECTORS = 10_000
 
 
 @dataclass(frozen=True, eq=False)
 class Slack:
-    """The slack of each stage to search with, and what it promises."""
+    """The lines of thresholds to search with, and what they promise."""
 
-    stages: Float64Array
+    lines: Lines
     certificate: Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class _Anchor:
+    """λ for a cell of similarities, on some rows; the stages test at `at` or above."""
+
+    at: float
+    value: float
+    rows: CalibrationTable
+    natural: bool
 
 
 @dataclass(eq=False)
 class Calibration:
     """Solves for the slack of a search; what was solved is kept.
 
-    Pairs just short of a match choose the direction, how strict the stages are against each
-    other; matches set how strict they are together, so that the promise holds.
-
     Attributes
     ----------
-    cascade : Cascade
-        What is searched.
-    table : CalibrationTable or None
-        The rows of the reserve, if there is one.
+    cascades : tuple of Cascade
+        What is searched, as one.
+    evidence : Evidence
+        What promises rest on.
     designed_for : float
-        The similarity of the build. Under three quarters of it, not all matches of the reserve
-        were looked for.
+        The similarity of the build.
+    similarities : tuple of float
+        Those that "high_probability" is promised for, all at once.
     seed : int
         Fixes what is planted.
     """
 
-    cascade: Cascade
-    table: CalibrationTable | None
+    cascades: tuple[Cascade, ...]
+    evidence: Evidence
     designed_for: float
+    similarities: tuple[float, ...]
     seed: int
-    _solved: dict[tuple[str, float, float], Slack] = field(default_factory=dict)
+    _anchors: dict[tuple[float, Rule, bool], _Anchor] = field(default_factory=dict)
+    _slacks: dict[tuple[float, Rule], Slack | None] = field(default_factory=dict)
+    _directions: dict[tuple[float, bool], Float64Array] = field(default_factory=dict)
 
-    def for_range(self, similarity: float, miss_rate: float) -> Slack:
-        """Return the slack for everything above a similarity."""
-        key = ("range", similarity, miss_rate)
-        if key not in self._solved:
-            own = self._solve_range(similarity, miss_rate)
-            stages = own.stages
-            if similarity >= _COPIES:
-                stages = np.maximum(stages, self._slack_of_copies())
-            # At least what a higher similarity is given, less what the lower one is worth to every
-            # unit: ranges nest.
-            for higher in _lattice_above(similarity):
-                relief = (higher - similarity) * self.cascade.least_slopes
-                if relief.min() < _LARGEST_RELIEF:
-                    above = self._solve_range(higher, miss_rate)
-                    stages = np.maximum(stages, above.stages - relief)
-            self._solved[key] = Slack(stages, own.certificate)
-        return self._solved[key]
+    @property
+    def table(self) -> CalibrationTable | None:
+        """The matches of the calibration queries."""
+        return self.evidence.table
+
+    @cached_property
+    def n_vectors(self) -> int:
+        """Everything that is searched."""
+        return sum(len(cascade.units.vectors) for cascade in self.cascades)
+
+    def for_range(self, similarity: float, rule: Rule) -> Slack | None:
+        """Return the slack for everything above a similarity; None where evidence is too little."""
+        key = (similarity, rule)
+        if key not in self._slacks:
+            self._slacks[key] = self._solve_range(similarity, rule)
+        return self._slacks[key]
 
     def by_model(self, similarity: float, miss_rate: float) -> Slack:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
-        cascade = self.cascade
-        stages = _gaussian_slack(cascade.stage_shares, miss_rate) * cascade.model_spreads(
-            similarity
-        )
-        return Slack(stages + _ROUNDING, Certificate("model", miss_rate))
+        cascade = self.cascades[0]
+        spreads = np.max([one.model_spreads(similarity) for one in self.cascades], axis=0)
+        stages = _gaussian_slack(cascade.stage_shares, miss_rate) * spreads + _ROUNDING
+        certificate = self._certificate("model", similarity, miss_rate, stages)
+        return Slack(Lines.one(similarity, stages), certificate)
 
-    def for_best(self, k: int, miss_rate: float) -> Slack:
+    def everything(self, similarity: float | None, miss_rate: float) -> Slack:
+        """Return the slack that lets everything pass."""
+        stages = np.full(len(self.cascades[0].stage_names), np.inf)
+        certificate = self._certificate("exact", similarity, miss_rate, stages, complete=True)
+        return Slack(Lines.one(similarity or 0.0, stages), certificate)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a visit of everything costs next to nothing."""
+        return self.n_vectors <= _FEW_VECTORS
+
+    def for_best(self, k: int, rule: Rule) -> Slack | None:
         """Return the slack for the k nearest vectors, at the similarity of the k-th."""
-        key = ("best", float(k), miss_rate)
-        if key not in self._solved:
-            self._solved[key] = self._solve_best(k, miss_rate)
-        return self._solved[key]
+        key = (-float(k), rule)
+        if key not in self._slacks:
+            self._slacks[key] = self._solve_best(k, rule)
+        return self._slacks[key]
 
     def likely_kth_similarity(self, k: int, share: float) -> float:
         """Return a similarity that the k-th nearest vector reaches for this share of queries."""
@@ -196,90 +143,257 @@ class Calibration:
         last = self.table.cosines[self.table.ranks == min(k, LARGEST_K) - 1]
         return float(np.quantile(last, 1 - share)) if len(last) else -1.0
 
-    def _solve_range(self, similarity: float, miss_rate: float) -> Slack:
-        key = ("alone", similarity, miss_rate)
-        if key not in self._solved:
-            rows, spare = self._natural(similarity, miss_rate)
-            planted = rows is None
-            if rows is None:
-                rows = self._planted(similarity, _FOR_PROMISE)
-            if spare is None:
-                spare = self._planted(similarity, _FOR_DIRECTION)
-            needed = rows.needed(similarity)
-            self._solved[key] = self._solve(rows, needed, spare, miss_rate, planted)
-        return self._solved[key]
+    def n_calibration_queries(self, similarity: float) -> int:
+        """Return how many calibration queries have a match at a similarity."""
+        return 0 if self.table is None else self.table.above(similarity).n_queries
 
-    def _solve_best(self, k: int, miss_rate: float) -> Slack:
+    def n_plantable(self, rule: Rule) -> int:
+        """Return how many queries would be planted to support a rule."""
+        wanted = max(_PLANTED, _MORE_THAN_NEEDED * rule.queries_needed)
+        return min(wanted, _MOST_PLANTED, _PLANTED_SHARE * self.n_vectors)
+
+    def _solve_range(self, similarity: float, rule: Rule) -> Slack | None:
+        anchor = self._anchor(similarity, rule)
+        if anchor.value == math.inf:
+            return None
+        at = [anchor.at if anchor.natural else similarity]
+        slack = [anchor.value * self._direction(rule.miss_rate, anchor.natural)]
+        for point in self._points_above(similarity, rule):
+            direction = self._direction(rule.miss_rate, self._is_natural(point, rule))
+            enough = self._covered(point, direction, at, slack)
+            value = self._value_above(point, enough, rule)
+            if value == math.inf:
+                return None
+            if value > enough:
+                at.append(point)
+                slack.append(value * direction)
+        given = np.array(slack) + _ROUNDING
+        if similarity >= _COPIES:
+            given = np.maximum(given, self._slack_of_copies)
+        lines = Lines(np.array(at), given)
+        return Slack(lines, self._supported(similarity, lines, anchor, rule))
+
+    def _supported(
+        self, similarity: float, lines: Lines, anchor: _Anchor, rule: Rule
+    ) -> Certificate:
+        """Return what the evidence says about the lines as they will be used."""
+        rows = anchor.rows.above(similarity) if anchor.natural else anchor.rows
+        if not anchor.natural:
+            # Matches planted at a lower similarity are judged as if they were planted here.
+            shift = (similarity - anchor.at) * rows.slopes.astype(np.float64)
+            rows = dataclasses.replace(rows, scores=(rows.scores + shift).astype(np.float32))
+        failed = ~lines.passes(rows.scores, rows.slopes)
+        return self._on_evidence(similarity, lines, rows, failed, rule, planted=not anchor.natural)
+
+    def _on_evidence(
+        self,
+        similarity: float | None,
+        lines: Lines,
+        rows: CalibrationTable,
+        failed: BoolArray,
+        rule: Rule,
+        *,
+        planted: bool,
+    ) -> Certificate:
+        missed, pair_miss = rows.missed(failed)
+        n_matches = round(float(rows.copies.sum()))
+        return self._certificate(
+            rule.promise,
+            similarity,
+            rule.miss_rate,
+            lines.slack[0],
+            bound=rule.bound(rows.n_queries, missed),
+            confidence=rule.confidence if rule.promise == "high_probability" else None,
+            n_queries=rows.n_queries,
+            n_matches=n_matches,
+            n_planted=n_matches if planted else 0,
+            source="planted" if planted else self.evidence.source,
+            observed=missed / rows.n_queries,
+            pair_miss=pair_miss,
+        )
+
+    def _certificate(
+        self,
+        level: Level,
+        similarity: float | None,
+        miss_rate: float,
+        stages: Float64Array,
+        **evidence: object,
+    ) -> Certificate:
+        names = self.cascades[0].stage_names
+        return Certificate(
+            level,
+            similarity,
+            miss_rate,
+            thresholds={
+                n: float(s) for n, s, u in zip(names, stages, self._used, strict=True) if u
+            },
+            calibrated=self.evidence.calibrated,
+            state=self.evidence.state,
+            **evidence,  # type: ignore[arg-type]
+        )
+
+    def _points_above(self, similarity: float, rule: Rule) -> Iterator[float]:
+        """Yield the points above a similarity that thresholds are solved at."""
+        if rule.promise == "high_probability":
+            yield from (other for other in self.similarities if other > similarity)
+            return
+        follows_natural = self._is_natural(similarity, rule)
+        for step in range(_floor_step(similarity, _CELL) + 1, round(1 / _CELL)):
+            point = _step_at(step, _CELL)
+            natural = self._is_natural(point, rule)
+            # Planted matches serve from one multiple of 0.05 to the next.
+            if natural or follows_natural or _is_multiple(point, _PLANTED_CELL):
+                yield point
+            follows_natural = natural
+
+    def _covered(
+        self, point: float, direction: Float64Array, at: list[float], slack: list[Float64Array]
+    ) -> float:
+        """Return the most λ at a point with which nothing passes that the lines do not pass."""
+        used = self._used
+        relief = np.outer(point - np.array(at), self._least_slopes)
+        return float(((np.array(slack) + relief) / direction)[:, used].min(axis=1).max())
+
+    def _value_above(self, point: float, enough: float, rule: Rule) -> float:
+        """Return λ of a higher point, or less than `enough` where that much will do."""
+        natural = self._is_natural(point, rule)
+        if natural and (self._lower_end(point, rule, natural), rule, natural) not in self._anchors:
+            assert self.table is not None
+            rows = self.table.above(point)
+            needed = self._needed(rows, point, rule, natural)
+            if rows.holds(needed, enough, rule.holds, _since(point, rule)):
+                return -math.inf
+        return self._anchor(point, rule).value
+
+    def _anchor(self, similarity: float, rule: Rule) -> _Anchor:
+        """Return λ of the cell that a similarity lies in."""
+        natural = self._is_natural(similarity, rule)
+        at = self._lower_end(similarity, rule, natural)
+        key = (at, rule, natural)
+        if key not in self._anchors:
+            rows = self._rows(at, rule, natural)
+            since = _since(at, rule) if natural else None
+            value = rows.solve(self._needed(rows, at, rule, natural), rule.holds, since)
+            self._anchors[key] = _Anchor(at, value, rows, natural)
+        return self._anchors[key]
+
+    @staticmethod
+    def _lower_end(similarity: float, rule: Rule, natural: bool) -> float:
+        if rule.promise == "high_probability":
+            return similarity
+        width = _CELL if natural else _PLANTED_CELL
+        return _step_at(_floor_step(similarity, width), width) or similarity
+
+    def _rows(self, at: float, rule: Rule, natural: bool) -> CalibrationTable:
+        if natural:
+            assert self.table is not None
+            return self.table.above(at)
+        return self._planted(at, self.n_plantable(rule), _FOR_PROMISE)
+
+    def _planted(self, similarity: float, n_queries: int, purpose: int) -> CalibrationTable:
+        seed = [self.seed, round(similarity * 1e9), purpose]
+        return planted_table(self.cascades, similarity, n_queries, seed)
+
+    def _is_natural(self, similarity: float, rule: Rule) -> bool:
+        """Tell whether enough calibration queries have matches all over a cell."""
+        low = self._lower_end(similarity, rule, natural=True)
+        if self.table is None or low < self.evidence.floor:
+            return False
+        highest = _since(low, rule) or low
+        return self._n_queries_above(highest) >= rule.queries_needed
+
+    def _n_queries_above(self, similarity: float) -> int:
+        best = self._best_cosines
+        return len(best) - int(np.searchsorted(best, similarity - MATCH_SLACK))
+
+    @cached_property
+    def _best_cosines(self) -> Float64Array:
+        """The cosine of each calibration query's best match, rising."""
+        assert self.table is not None
+        best = np.full(int(self.table.queries.max(initial=-1)) + 1, -2.0)
+        np.maximum.at(best, self.table.queries, self.table.cosines)
+        return np.sort(best)
+
+    def _solve_best(self, k: int, rule: Rule) -> Slack | None:
         if self.table is None or k > LARGEST_K:
-            return self._everything()
-        rows, spare = self.table.nearest(k), self.table.beyond(k)
+            return None
+        rows = self.table.nearest(k)
         last = np.full(int(rows.queries.max()) + 1, -1.0)
         last[rows.queries[rows.ranks == k - 1]] = rows.cosines[rows.ranks == k - 1]
-        needed = rows.needed(last[rows.queries])
-        return self._solve(rows, needed, spare, miss_rate, planted=False)
-
-    def _solve(
-        self,
-        rows: CalibrationTable,
-        needed: Float64Array,
-        spare: CalibrationTable,
-        miss_rate: float,
-        planted: bool,
-    ) -> Slack:
-        """Choose the direction on spare pairs, and λ on the rows that are to be found."""
-        direction = _direction(spare, self.cascade.stage_shares, miss_rate)
-        value = rows.solve((needed / direction).max(axis=1, initial=-np.inf), miss_rate)
+        at = last[rows.queries]
+        value = rows.solve(self._needed(rows, at, rule, natural=True), rule.holds)
         if value == math.inf:
-            return self._everything()
-        certificate = Certificate("expected", miss_rate, rows.n_queries, len(rows), planted)
-        return Slack(value * direction + _ROUNDING, certificate)
+            return None
+        direction = self._direction(rule.miss_rate, natural=True)
+        lines = Lines.one(0.0, value * direction + _ROUNDING)
+        failed = np.any(rows.needed(at) > lines.slack, axis=1)
+        return Slack(lines, self._on_evidence(None, lines, rows, failed, rule, planted=False))
 
-    def _natural(
-        self, similarity: float, miss_rate: float
-    ) -> tuple[CalibrationTable | None, CalibrationTable | None]:
-        """Return the reserve's matches and its pairs just below, each where they are enough."""
-        if self.table is None or similarity < _LOWEST_SHARE * self.designed_for:
-            return None, None
-        rows = self.table.above(similarity)
-        spare = self.table.just_below(similarity, _SPARE_WIDTH)
-        return (
-            rows if rows.n_queries >= 1 / miss_rate - 1 else None,
-            spare if spare.n_queries >= _FEWEST_SPARE else None,
-        )
+    def _needed(
+        self, rows: CalibrationTable, at: float | Float64Array, rule: Rule, natural: bool
+    ) -> Float64Array:
+        """Return the λ that each row needs."""
+        needed = rows.needed(at) / self._direction(rule.miss_rate, natural)
+        return np.asarray(needed[:, self._used].max(axis=1, initial=-np.inf))
 
+    def _direction(self, miss_rate: float, natural: bool) -> Float64Array:
+        """Return how strict the stages are against each other, for natural or planted evidence.
+
+        It comes from pairs just short of a match at the similarity of the build, or from planted
+        ones: not from those that set λ there.
+        """
+        key = (miss_rate, natural)
+        if key not in self._directions:
+            at = self.designed_for
+            spare = None
+            if natural and self.table is not None:
+                spare = self.table.just_below(at, _SPARE_WIDTH)
+            if spare is None or spare.n_queries < _FEWEST_SPARE:
+                n_queries = self.n_plantable(Rule("expected", miss_rate))
+                spare = self._planted(at, n_queries, _FOR_DIRECTION)
+            shares = self.cascades[0].stage_shares
+            self._directions[key] = _direction(spare, shares, miss_rate)
+        return self._directions[key]
+
+    @cached_property
+    def _used(self) -> BoolArray:
+        """Which stages test anything."""
+        return self.cascades[0].stage_shares > 0
+
+    @cached_property
+    def _least_slopes(self) -> Float64Array:
+        """What a similarity lower by 1 is worth to every unit and member, at each stage."""
+        return np.asarray(np.min([one.least_slopes for one in self.cascades], axis=0))
+
+    @cached_property
     def _slack_of_copies(self) -> Float64Array:
-        """Return the slack with which every vector finds itself."""
-        vectors = self.cascade.units.vectors
-        most = np.full(len(self.cascade.least_slopes), -np.inf)
-        for start, stop in blocks(len(vectors), _COPIES_BLOCK):
-            rows = np.arange(start, stop)
-            scores, slopes = self.cascade.calibrate(vectors[start:stop], rows - start, rows)
-            most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
+        """The slack with which every vector finds itself."""
+        most = np.full(len(self.cascades[0].stage_names), -np.inf)
+        for cascade in self.cascades:
+            vectors = cascade.units.vectors
+            for start, stop in blocks(len(vectors), _COPIES_BLOCK):
+                rows = np.arange(start, stop)
+                scores, slopes = cascade.calibrate(vectors[start:stop], rows - start, rows)
+                most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
         return most + _ROUNDING
 
-    def _everything(self) -> Slack:
-        n_stages = len(self.cascade.least_slopes)
-        return Slack(np.full(n_stages, np.inf), Certificate("exact", 0.0))
 
-    def _planted(self, similarity: float, purpose: int) -> CalibrationTable:
-        """Return rows of queries y = αx + βz, x a member and z noise with the data's covariance."""
-        units = self.cascade.units
-        n_members = len(units.vectors)
-        rng = np.random.default_rng([self.seed, round(similarity * 1e9), purpose])
-        n_queries = min(_PLANTED, _PLANTED_SHARE * n_members)
-        chosen = rng.integers(n_members, size=n_queries)
-        queries = _planted_queries(units.vectors, chosen, similarity, rng)
-        query_of = np.arange(n_queries)
-        scores, slopes = self.cascade.calibrate(queries, query_of, chosen)
-        return CalibrationTable(
-            query_of,
-            np.full(n_queries, similarity),
-            np.zeros(n_queries, dtype=np.int64),
-            units.keys[chosen],
-            np.ones(n_queries, dtype=np.float32),
-            scores,
-            slopes,
-        )
+def _since(point: float, rule: Rule) -> float | None:
+    """Return where the cell of a point ends; a promise for a list of similarities has no cells."""
+    return None if rule.promise == "high_probability" else point + _CELL
+
+
+def _floor_step(similarity: float, width: float) -> int:
+    return math.floor(similarity / width + 1e-9)
+
+
+def _step_at(step: int, width: float) -> float:
+    return round(step * width, 10)
+
+
+def _is_multiple(point: float, width: float) -> bool:
+    return abs(point / width - round(point / width)) < 1e-6
 
 
 def _direction(
@@ -301,27 +415,4 @@ def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Arra
     return np.where(stage_shares > 0, -special.ndtri(stage_shares * miss_rate), 0.0)
 
 
-def _lattice_above(similarity: float) -> Float64Array:
-    steps = np.arange(1, round(1 / _LATTICE) + 1) * _LATTICE
-    return np.round(steps[steps > similarity + 1e-9], 10)
-
-
-def _planted_queries(
-    vectors: Float32Array, chosen: IntArray, similarity: float, rng: np.random.Generator
-) -> Float32Array:
-    """Return queries at a cosine of given members, the rest a random mixture of the data."""
-    members = vectors[chosen].astype(np.float64)
-    noise = np.zeros_like(members)
-    # Weights that sum to zero leave out the common direction, which members have already.
-    weights = rng.standard_normal((len(chosen), _NOISE_TERMS))
-    weights -= weights.mean(axis=1, keepdims=True)
-    for term in range(_NOISE_TERMS):
-        others = vectors[rng.integers(len(vectors), size=len(chosen))]
-        noise += weights[:, term, np.newaxis] * others
-    noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
-    noise /= np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)
-    queries = similarity * members + math.sqrt(1 - similarity**2) * noise
-    return checks.unit_rows(queries, "queries", "calibration")
-
-
-__all__ = ["LARGEST_K", "Calibration", "Slack", "build_table", "reserve_size"]
+__all__ = ["Calibration", "Slack"]

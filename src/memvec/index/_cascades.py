@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from memvec.kernels import (
     search_vectors,
 )
 from memvec.theory import MatchLaw
-from memvec.types import Float32Array, Float64Array, IntArray, WordArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordArray
 
 # A similarity below every cosine, at which everything matches.
 ANYTHING = -2.0
@@ -45,17 +45,59 @@ class Found:
     counts: IntArray
 
 
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """How strict the stages are: a pair passes a stage by any of these lines.
+
+    By a line, a stage passes what it scores at least as high as a match of similarity α less the
+    slack, in standard deviations of the stage.
+
+    Attributes
+    ----------
+    at : ndarray of shape (n_lines,)
+        α.
+    slack : ndarray of shape (n_lines, n_stages)
+        Infinity passes everything.
+    """
+
+    at: Float64Array
+    slack: Float64Array
+
+    @classmethod
+    def one(cls, at: float, slack: Float64Array) -> Lines:
+        """Return a single line."""
+        return cls(np.array([at]), slack[np.newaxis])
+
+    @cached_property
+    def for_kernel(self) -> tuple[Float32Array, Float32Array]:
+        """The similarities, and the slack stage by stage, float32."""
+        return self.at.astype(np.float32), np.ascontiguousarray(self.slack.T, dtype=np.float32)
+
+    def passes(self, scores: Float32Array, slopes: Float32Array) -> BoolArray:
+        """Tell which pairs pass all stages that see these scores, shape (n_pairs,)."""
+        every = np.ones(len(scores), dtype=bool)
+        for stage in range(scores.shape[1]):
+            slope, score = slopes[:, stage].astype(np.float64), scores[:, stage]
+            needed = np.outer(self.at, slope) - score
+            every &= (needed <= self.slack[:, stage, np.newaxis]).any(axis=0)
+        return every
+
+
 class Cascade(Protocol):
-    """A way to search units; how strict it is follows from the slack of each stage."""
+    """A way to search units; how strict it is follows from lines of thresholds."""
 
     @property
     def units(self) -> Units:
         """What is searched."""
 
     def search(
-        self, queries: Float32Array, similarity: float, slack: Float64Array, threads: int | None
+        self,
+        queries: Float32Array,
+        similarity: float,
+        lines: Lines,
+        threads: int | None,
     ) -> Found:
-        """Return the matches of all queries; an infinite slack visits everything."""
+        """Return the matches of all queries; what passes a stage follows from the lines."""
 
     def calibrate(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
@@ -67,6 +109,10 @@ class Cascade(Protocol):
 
     def model_spreads(self, similarity: float) -> Float64Array:
         """Return the largest standard deviation of a match at each stage, in units of slack."""
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """What the stages test."""
 
     @property
     def stage_shares(self) -> Float64Array:
@@ -107,6 +153,8 @@ class FloatCascade:
         """Return the most that a unit spreads at a similarity, over what it does at the build's."""
         return np.array([(self.law.spread(similarity) / self.spreads).max(initial=1.0)])
 
+    stage_names: ClassVar[tuple[str, ...]] = ("unit",)
+
     @property
     def stage_shares(self) -> Float64Array:
         """There is one stage."""
@@ -118,15 +166,19 @@ class FloatCascade:
         return np.array([(self.units.means / self.spreads).min(initial=np.inf)])
 
     def search(
-        self, queries: Float32Array, similarity: float, slack: Float64Array, threads: int | None
+        self,
+        queries: Float32Array,
+        similarity: float,
+        lines: Lines,
+        threads: int | None,
     ) -> Found:
         """Return the matches of all queries."""
         units = self.units
         # Unit scores are float32: rounding must not fail a match that is at the limit.
-        limits = similarity * units.means - slack[0] * self.spreads - FLOAT32_SLACK
-        thresholds = limits.astype(np.float32)
+        limits = np.outer(lines.at, units.means) - np.outer(lines.slack[:, 0], self.spreads)
+        thresholds = (limits.min(axis=0) - FLOAT32_SLACK).astype(np.float32)
 
-        def some(rows: Float32Array, room: _Room) -> int:
+        def some(rows: Float32Array, room: Room) -> int:
             return int(
                 search_vectors(
                     rows,
@@ -141,9 +193,7 @@ class FloatCascade:
                 )
             )
 
-        return _search_blocks(
-            some, queries, _room_for(similarity, len(self.units.vectors)), threads
-        )
+        return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
 
     def calibrate(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
@@ -196,6 +246,8 @@ class CodeCascade:
         Whole codes of the members.
     code_scales : ndarray of shape (n_vectors,)
         Their sums of magnitudes.
+    own_scales : bool
+        Whether each member has its own; the paper's codes have one for all.
     """
 
     units: Units
@@ -208,10 +260,13 @@ class CodeCascade:
     prefix_scale: float
     codes: WordArray
     code_scales: Float32Array
+    own_scales: bool
 
     def model_spreads(self, similarity: float) -> Float64Array:
         """Return 1 for every stage: the noise of codes, which outweighs that of random units."""
         return np.ones(N_STAGES)
+
+    stage_names: ClassVar[tuple[str, ...]] = ("group", "unit", "prefix", "code")
 
     @property
     def stage_shares(self) -> Float64Array:
@@ -250,24 +305,31 @@ class CodeCascade:
         return codes
 
     @property
+    def codes_have_angles(self) -> bool:
+        """Whether the scale of a code tells the angle between it and its vector."""
+        return self.units.projection is None and self.own_scales
+
+    @property
     def n_prefix(self) -> int:
         """Words of a member's code that are tested first."""
         return len(self.prefix) // len(self.codes)
 
     def search(
-        self, queries: Float32Array, similarity: float, slack: Float64Array, threads: int | None
+        self,
+        queries: Float32Array,
+        similarity: float,
+        lines: Lines,
+        threads: int | None,
     ) -> Found:
         """Return the matches of all queries."""
-        slacks = slack.astype(np.float32)
+        at, slack = lines.for_kernel
         arrays, as_tested = self._searched, self.units.as_tested
         search: Callable[..., int] = search_codes
 
-        def some(rows: Float32Array, room: _Room) -> int:
-            return int(search(rows, as_tested(rows), similarity, slacks, *arrays, *room))
+        def some(rows: Float32Array, room: Room) -> int:
+            return int(search(rows, as_tested(rows), similarity, at, slack, *arrays, *room))
 
-        return _search_blocks(
-            some, queries, _room_for(similarity, len(self.units.vectors)), threads
-        )
+        return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
 
     @cached_property
     def _searched(self) -> tuple[object, ...]:
@@ -344,7 +406,7 @@ class CodeCascade:
         return estimates
 
 
-class _Room(NamedTuple):
+class Room(NamedTuple):
     """Where a block of queries puts its hits, in the order of the kernels' arguments."""
 
     bounds: IntArray
@@ -353,7 +415,7 @@ class _Room(NamedTuple):
     counts: IntArray
 
     @classmethod
-    def of(cls, n_queries: int, n_hits: int) -> _Room:
+    def of(cls, n_queries: int, n_hits: int) -> Room:
         return cls(
             np.empty(n_queries + 1, dtype=np.int64),
             np.empty(n_hits, dtype=np.int64),
@@ -362,26 +424,26 @@ class _Room(NamedTuple):
         )
 
 
-def _room_for(similarity: float, n_vectors: int) -> int:
+def room_for(similarity: float, n_vectors: int) -> int:
     """Return how many hits a query has room for, before it is asked again with more."""
     return n_vectors if similarity == ANYTHING else _ROOM // _QUERY_BLOCK
 
 
-def _search_blocks(
-    some: Callable[[Float32Array, _Room], int],
+def search_blocks(
+    some: Callable[[Float32Array, Room], int],
     queries: Float32Array,
     room_each: int,
     threads: int | None,
 ) -> Found:
     """Search blocks of queries, several threads sharing them, and join their hits."""
-    rooms: dict[int, _Room] = {}
+    rooms: dict[int, Room] = {}
 
     def search_block(start: int, stop: int) -> None:
         rows = queries[start:stop]
-        room = _Room.of(stop - start, room_each * (stop - start))
+        room = Room.of(stop - start, room_each * (stop - start))
         n_hits = some(rows, room)
         if n_hits > len(room.ids):
-            room = _Room.of(stop - start, n_hits)
+            room = Room.of(stop - start, n_hits)
             some(rows, room)
         rooms[start] = room
 
@@ -392,7 +454,7 @@ def _search_blocks(
     return _joined([rooms[start] for start in sorted(rooms)])
 
 
-def _joined(rooms: list[_Room]) -> Found:
+def _joined(rooms: list[Room]) -> Found:
     if len(rooms) == 1:
         [room] = rooms
         n_hits = room.bounds[-1]
@@ -408,4 +470,14 @@ def _joined(rooms: list[_Room]) -> Found:
     )
 
 
-__all__ = ["ANYTHING", "Cascade", "CodeCascade", "FloatCascade", "Found"]
+__all__ = [
+    "ANYTHING",
+    "Cascade",
+    "CodeCascade",
+    "FloatCascade",
+    "Found",
+    "Lines",
+    "Room",
+    "room_for",
+    "search_blocks",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from scipy import special
@@ -51,6 +52,12 @@ class IndexDesign:
         The configuration, with every "auto" decided.
     expected_microseconds : float or None
         The time of one query by the cost model; None where it has no law of the data.
+    guarantee : {"expected", "model", "high_probability", "exact"}
+        What searches promise unless they name another level.
+    confidence : float
+        1 − δ of "high_probability".
+    similarities : tuple of float
+        Those that it may be asked for.
     """
 
     similarity: float
@@ -60,6 +67,9 @@ class IndexDesign:
     effective_dim: float
     config: IndexConfig
     expected_microseconds: float | None = None
+    guarantee: Literal["model", "expected", "high_probability", "exact"] = "expected"
+    confidence: float = 0.95
+    similarities: tuple[float, ...] = ()
 
     @property
     def unit_size(self) -> int:

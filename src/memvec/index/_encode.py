@@ -49,6 +49,7 @@ def encode_units(
         prefix_scale=float(of_members.prefix_sums.mean()),
         codes=of_members.words,
         code_scales=code_scales,
+        own_scales=config.codes != "sign",
     )
 
 

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Literal, get_args
+from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 
 from memvec import checks
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.guarantee import Certificate
-from memvec.index._build import IndexParts, build_parts, load_parts, save_parts
-from memvec.index._cascades import ANYTHING, Found
+from memvec.index._build import BuildPromise, build_parts, load_parts, save_parts
+from memvec.index._by_hand import promise_of, search_selected, selection
+from memvec.index._cascades import ANYTHING
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
-from memvec.index._design import IndexDesign
-from memvec.index._results import Hits, Spent, TopHits
-from memvec.index._top import search_best
-from memvec.kernels import N_COUNTS, collect_matches, run_blocks
+from memvec.index._inspect import InspectedIndex, share_of_queries
+from memvec.index._promises import Guarantee
+from memvec.index._results import Hits, TopHits
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
-Guarantee = Literal["expected", "model"]
-
-# Queries that one thread answers at a time, where units are selected by hand.
-_QUERY_BLOCK = 16
 # Kernels count rows in 32 bits.
 _MOST_VECTORS = 2**31 - 1
 
 
-class Index:
+class Index(InspectedIndex):
     """An immutable index of vectors, made by :meth:`Index.build` or :meth:`Index.open`.
 
     A query is tested against the memory vector of each unit, by its code or in float32; members of
@@ -46,9 +41,6 @@ class Index:
     [[0], [1], [2]]
     """
 
-    def __init__(self, parts: IndexParts) -> None:
-        self._parts = parts
-
     @classmethod
     def build(
         cls,
@@ -56,6 +48,10 @@ class Index:
         *,
         similarity: float = 0.7,
         miss_rate: float = 0.01,
+        guarantee: Guarantee = "expected",
+        confidence: float = 0.95,
+        similarities: Sequence[float] | None = None,
+        queries: ArrayLike | None = None,
         config: IndexConfig | None = None,
         machine: MachineCosts | None = None,
         progress: bool | None = None,
@@ -71,6 +67,17 @@ class Index:
             α₀ in (0, 1], the cosine the index is designed for. Others can be searched, too.
         miss_rate : float, default 0.01
             ε in (0, 1), the share of matches that searches may miss.
+        guarantee : {"expected", "model", "high_probability", "exact"}
+            How that is promised, unless a search names another level. Where there is too little
+            evidence, searches fall back to a lower level, which their certificate names.
+        confidence : float, default 0.95
+            1 − δ in (0, 1), for "high_probability".
+        similarities : sequence of float, optional
+            Those that "high_probability" may be asked for, all promised at once; `similarity` by
+            default. Each one makes the promise a little dearer.
+        queries : array_like of shape (n_queries, dim), optional
+            Queries to calibrate on, like those to come. Without them, vectors are kept out of the
+            units for it (the reserve). Copies of stored vectors among them are left out.
         config : IndexConfig, optional
             Fixes parts of the design.
         machine : MachineCosts, optional
@@ -81,13 +88,21 @@ class Index:
         where = "Index.build"
         similarity = checks.similarity(similarity, where)
         miss_rate = checks.miss_rate(miss_rate, where)
+        checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
+        confidence = checks.miss_rate(confidence, where, "confidence")
+        listed = _checked_similarities(similarities, similarity, where)
         rows = checks.unit_rows(vectors, "vectors", where, copy=False)
         if len(rows) > _MOST_VECTORS:
             expected = f"at most {_MOST_VECTORS} rows; split the data over several indexes"
             raise InvalidValueError(checks.message("vectors", where, expected, len(rows)))
+        dim = rows.shape[1]
+        asked = None
+        if queries is not None:
+            asked = checks.unit_queries(queries, "queries", where, dim=dim)
         costs = MachineCosts() if machine is None else machine
-        made = _checked_config(config, rows.shape[1], where)
-        return cls(build_parts(rows, similarity, miss_rate, made, costs, progress))
+        made = _checked_config(config, dim, where)
+        promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed)
+        return cls(build_parts(rows, promise, asked, made, costs, progress))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder, replacing an index that is there.
@@ -117,75 +132,17 @@ class Index:
         """
         return cls(load_parts(path, verify=verify))
 
-    @property
-    def design(self) -> IndexDesign:
-        """What was chosen for this data, and why."""
-        return self._parts.design
-
-    @property
-    def config(self) -> IndexConfig:
-        """The configuration, with everything decided."""
-        return self._parts.design.config
-
-    @property
-    def dim(self) -> int:
-        """The dimension of the vectors."""
-        return self.design.dim
-
-    @property
-    def unit_sizes(self) -> IntArray:
-        """The number of vectors in each unit, the reserve left out, shape (n_units,)."""
-        units = self._parts.cascade.units
-        return np.diff(units.offsets)[: units.n_tested]
-
-    @property
-    def unit_vectors(self) -> Float32Array:
-        """The memory vectors, shape (n_units, dim)."""
-        return self._parts.cascade.units.unit_vectors
-
-    @property
-    def labels(self) -> IntArray:
-        """The unit of each vector, shape (n_vectors,); -1 for those of the reserve."""
-        units = self._parts.cascade.units
-        labels = np.empty(len(self), dtype=np.int64)
-        labels[units.keys] = units.unit_of(np.arange(len(self)))
-        labels[labels >= units.n_tested] = -1
-        return labels
-
-    def unit_scores(self, queries: ArrayLike) -> Float32Array:
-        """Return what the unit test sees: yᵀm, or its estimate by codes.
-
-        Parameters
-        ----------
-        queries : array_like of shape (n_queries, dim) or (dim,)
-            Rows are scaled to norm 1.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_units)
-            float32. With codes, the score is given in shares of what a match 1 would score.
-        """
-        rows = checks.unit_queries(queries, "queries", "Index.unit_scores", dim=self.dim)
-        scores = np.empty((len(rows), len(self.unit_sizes)), dtype=np.float32)
-        for query, row in enumerate(rows):
-            scores[query] = self._parts.cascade.unit_scores(row)
-        return scores
-
-    def __len__(self) -> int:
-        return self.design.n_vectors
-
-    def __repr__(self) -> str:
-        return f"Index({len(self)} vectors of dimension {self.dim}, {len(self.unit_sizes)} units)"
-
     def range_search(
         self,
         queries: ArrayLike,
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         threshold: float | None = None,
         units: int | None = None,
+        shadow: float | None = None,
         threads: int | None = None,
     ) -> Hits:
         """Find everything above a similarity.
@@ -198,15 +155,20 @@ class Index:
             α₀ in (0, 1]; that of the build by default. At 1 exact copies are found.
         miss_rate : float, optional
             ε in (0, 1); that of the build by default.
-        guarantee : {"expected", "model"}
-            Take thresholds from the calibration, or from the paper's law of the score: that needs
-            no data, and holds on data that is uniform.
+        guarantee : {"expected", "model", "high_probability", "exact"}, optional
+            What the promise rests on; that of the build by default. A level that is named here is
+            refused where there is too little evidence for it.
+        confidence : float, optional
+            1 − δ in (0, 1), for "high_probability".
         threshold : float, optional
             One raw threshold τ for the score of every unit, instead of the calibrated ones; −inf
             visits all of them. Members of the units that pass are scored exactly. With codes, the
             score is its estimate, in shares of what a match 1 would score.
         units : int, optional
             Visit this many units, those of highest score, instead of testing them.
+        shadow : float, optional
+            Compare this share of the queries with the exhaustive search and keep the tally in
+            `health`; `Index.shadow` by default.
         threads : int, optional
             How many threads share the queries; the answer does not depend on it.
 
@@ -217,21 +179,18 @@ class Index:
         [0, 1]
         """
         where = "Index.range_search"
-        if threads is not None:
-            threads = checks.integer(threads, "threads", where)
-        rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        rows, threads = self._asked(queries, threads, where)
         level = self._similarity(similarity, where)
-        rate = self._miss_rate(miss_rate, where)
-        checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
-        if threshold is None and units is None:
-            calibration = self._parts.calibration
-            by_model = guarantee == "model"
-            solve = calibration.by_model if by_model else calibration.for_range
-            slack = solve(level, rate)
-            found = self._parts.cascade.search(rows, level, slack.stages, threads)
-            return self._hits(found, slack.certificate)
-        select, certificate = self._by_hand(threshold, units, where)
-        return self._hits(self._search_selected(select, rows, level, threads), certificate)
+        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        if threshold is not None or units is not None:
+            select, everything = selection(self._parts.cascade, threshold, units, where)
+            found = search_selected(self._parts.cascade, select, rows, level, threads)
+            return self._searcher.hits(found, promise_of(everything, level))
+        hits = self._searcher.range(rows, level, request, threads, where)
+        share = self._shadow if shadow is None else share_of_queries(shadow, where)
+        if share > 0:
+            self._monitor.shadow(rows, hits, level, share, request.miss_rate)
+        return hits
 
     def count(
         self,
@@ -239,13 +198,15 @@ class Index:
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         threads: int | None = None,
     ) -> IntArray:
         """Count everything above a similarity, for each query.
 
         Parameters
         ----------
-        queries, similarity, miss_rate, threads
+        queries, similarity, miss_rate, guarantee, confidence, threads
             As in :meth:`range_search`.
 
         Examples
@@ -254,7 +215,14 @@ class Index:
         >>> index.count([[1.0, 0.1], [-1.0, 0.0]], similarity=0.8)
         array([2, 0])
         """
-        return self.range_search(queries, similarity, miss_rate=miss_rate, threads=threads).counts
+        return self.range_search(
+            queries,
+            similarity,
+            miss_rate=miss_rate,
+            guarantee=guarantee,
+            confidence=confidence,
+            threads=threads,
+        ).counts
 
     def search(
         self,
@@ -262,6 +230,9 @@ class Index:
         k: int,
         *,
         miss_rate: float | None = None,
+        target_recall: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         threshold: float | None = None,
         units: int | None = None,
         threads: int | None = None,
@@ -276,7 +247,9 @@ class Index:
             How many, at most the number of vectors.
         miss_rate : float, optional
             The share of the k nearest that may be missed on average.
-        threshold, units, threads
+        target_recall : float, optional
+            1 − miss_rate, for those who are used to it.
+        guarantee, confidence, threshold, units, threads
             As in :meth:`range_search`.
 
         Examples
@@ -286,22 +259,19 @@ class Index:
         array([[2, 1]])
         """
         where = "Index.search"
-        if threads is not None:
-            threads = checks.integer(threads, "threads", where)
-        rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        rows, threads = self._asked(queries, threads, where)
         k = checks.integer(k, "k", where)
         if k > len(self):
             raise InvalidValueError(
                 checks.message("k", where, f"at most the {len(self)} vectors of the index", k)
             )
-        rate = self._miss_rate(miss_rate, where)
-        if threshold is None and units is None:
-            slack = self._parts.calibration.for_best(k, rate)
-            found = search_best(self._parts, rows, k, slack.stages, threads)
-            return self._top(found, k, slack.certificate)
-        select, certificate = self._by_hand(threshold, units, where)
-        found = self._search_selected(select, rows, ANYTHING, threads)
-        return self._top(found, k, certificate)
+        rate = _rate_of_recall(miss_rate, target_recall, where)
+        request = self._parts.promises.request(rate, guarantee, confidence, where)
+        if threshold is not None or units is not None:
+            select, everything = selection(self._parts.cascade, threshold, units, where)
+            found = search_selected(self._parts.cascade, select, rows, ANYTHING, threads)
+            return self._searcher.top(found, k, promise_of(everything, None))
+        return self._searcher.best(rows, k, request, threads, where)
 
     def contains(
         self,
@@ -309,6 +279,8 @@ class Index:
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         threshold: float | None = None,
         units: int | None = None,
         verify: bool = True,
@@ -318,7 +290,7 @@ class Index:
 
         Parameters
         ----------
-        queries, similarity, miss_rate, threshold, units, threads
+        queries, similarity, miss_rate, guarantee, confidence, threshold, units, threads
             As in :meth:`range_search`.
         verify : bool, default True
             Score the members of the units that pass; False gives the bare unit test, which also
@@ -335,112 +307,48 @@ class Index:
         >>> index.contains([[2.0, 0.1], [-1.0, 0.0]])
         array([ True, False])
         """
-        where = "Index.contains"
-        if verify:
+        if verify or guarantee == "exact":
             hits = self.range_search(
                 queries,
                 similarity,
                 miss_rate=miss_rate,
+                guarantee=guarantee,
+                confidence=confidence,
                 threshold=threshold,
                 units=units,
                 threads=threads,
             )
             return hits.counts > 0
-        rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        where = "Index.contains"
+        rows, threads = self._asked(queries, threads, where)
         level = self._similarity(similarity, where)
+        cascade = self._parts.cascade
         if threshold is not None or units is not None:
-            select, _ = self._by_hand(threshold, units, where)
-            passed = np.array([len(select(query)) > 0 for query in rows], dtype=bool)
-            nothing = np.empty(0, dtype=np.int64)
-            in_reserve = self._search_selected(lambda query: nothing, rows, level, threads)
-            return passed | (np.diff(in_reserve.offsets) > 0)
-        slack = self._parts.calibration.for_range(level, self._miss_rate(miss_rate, where))
-        found = self._parts.cascade.search(rows, level, slack.stages, threads)
-        untested = len(self._parts.cascade.units.offsets) - 1 - len(self.unit_sizes)
+            select, _ = selection(cascade, threshold, units, where)
+            return self._searcher.some_unit(select, rows, level, threads)
+        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        slack = self._parts.promises.for_range(level, request, where)
+        found = cascade.search(rows, level, slack.lines, threads)
+        untested = len(cascade.units.offsets) - 1 - cascade.units.n_tested
         return np.asarray(found.counts[:, 1] > untested) | (np.diff(found.offsets) > 0)
 
-    def _similarity(self, similarity: float | None, where: str) -> float:
-        if similarity is None:
-            return self.design.similarity
-        return checks.similarity(similarity, where)
+    def _asked(
+        self, queries: ArrayLike, threads: int | None, where: str
+    ) -> tuple[Float32Array, int | None]:
+        if threads is not None:
+            threads = checks.integer(threads, "threads", where)
+        return checks.unit_queries(queries, "queries", where, dim=self.dim), threads
 
-    def _miss_rate(self, miss_rate: float | None, where: str) -> float:
-        return self.design.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
 
-    def _by_hand(
-        self, threshold: float | None, units: int | None, where: str
-    ) -> tuple[Callable[[Float32Array], IntArray], Certificate]:
-        """Return how units are selected by a raw threshold or by number, and what that promises."""
-        scores = self._parts.cascade.unit_scores
-        if units is not None and threshold is not None:
-            raise InvalidValueError(
-                checks.message("units", where, "left out where 'threshold' is given", units)
-            )
-        if units is not None:
-            count = checks.integer(units, "units", where)
-            everything = count >= len(self.unit_sizes)
-            return lambda query: np.argsort(-scores(query), kind="stable")[:count], _visiting(
-                everything
-            )
-        level = checks.real(threshold, "threshold", where)
-        return lambda query: np.flatnonzero(scores(query) >= level), _visiting(level == -np.inf)
-
-    def _search_selected(
-        self,
-        select: Callable[[Float32Array], IntArray],
-        rows: Float32Array,
-        similarity: float,
-        threads: int | None,
-    ) -> Found:
-        """Score the members of selected units and of the reserve, without codes."""
-        units = self._parts.cascade.units
-        untested = np.arange(units.n_tested, len(units.offsets) - 1)
-        answers: dict[int, tuple[IntArray, np.ndarray, list[int]]] = {}
-
-        def answer(start: int, stop: int) -> None:
-            for query in range(start, stop):
-                chosen = np.concatenate([select(rows[query]), untested])
-                n_members = int((units.offsets[chosen + 1] - units.offsets[chosen]).sum())
-                ids, scores = np.empty(n_members, dtype=np.int64), np.empty(n_members)
-                n = collect_matches(
-                    rows[query],
-                    units.vectors,
-                    units.keys,
-                    units.offsets,
-                    chosen,
-                    similarity,
-                    ids,
-                    scores,
-                )
-                spent = [units.n_tested, len(chosen), n_members, 0, n_members]
-                answers[query] = ids[:n], scores[:n], spent
-
-        run_blocks(answer, len(rows), _QUERY_BLOCK, threads=threads)
-        ordered = [answers[query] for query in range(len(rows))]
-        return Found(
-            np.cumsum([0, *(len(ids) for ids, _, _ in ordered)]),
-            np.concatenate([np.empty(0, dtype=np.int64), *(ids for ids, _, _ in ordered)]),
-            np.concatenate([np.empty(0), *(scores for _, scores, _ in ordered)]),
-            np.array([counts for _, _, counts in ordered]).reshape(-1, N_COUNTS),
-        )
-
-    def _hits(self, found: Found, certificate: Certificate) -> Hits:
-        scores = found.scores.astype(np.float32)
-        return Hits(found.offsets, found.ids, scores, certificate, self._spent(found))
-
-    def _top(self, found: Found, k: int, certificate: Certificate) -> TopHits:
-        n_queries = len(found.offsets) - 1
-        ids = np.full((n_queries, k), -1, dtype=np.int64)
-        scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
-        for query in range(n_queries):
-            start = found.offsets[query]
-            stop = min(start + k, found.offsets[query + 1])
-            ids[query, : stop - start] = found.ids[start:stop]
-            scores[query, : stop - start] = found.scores[start:stop]
-        return TopHits(ids, scores, certificate, self._spent(found))
-
-    def _spent(self, found: Found) -> Spent:
-        return Spent(found.counts, self.design.n_vectors)
+def _rate_of_recall(
+    miss_rate: float | None, target_recall: float | None, where: str
+) -> float | None:
+    if target_recall is None:
+        return miss_rate
+    if miss_rate is not None:
+        expected = "left out where 'miss_rate' is given"
+        raise InvalidValueError(checks.message("target_recall", where, expected, target_recall))
+    return 1 - checks.miss_rate(target_recall, where, "target_recall")
 
 
 def _checked_config(config: IndexConfig | None, dim: int, where: str) -> IndexConfig:
@@ -454,8 +362,16 @@ def _checked_config(config: IndexConfig | None, dim: int, where: str) -> IndexCo
     return config
 
 
-def _visiting(everything: bool) -> Certificate:
-    return Certificate("exact", 0.0) if everything else Certificate("none", None)
+def _checked_similarities(
+    values: Sequence[float] | None, similarity: float, where: str
+) -> tuple[float, ...]:
+    if values is None:
+        return (similarity,)
+    listed = tuple(sorted({checks.similarity(value, where, "similarities") for value in values}))
+    if not listed:
+        expected = "at least one similarity, or left out"
+        raise InvalidValueError(checks.message("similarities", where, expected, "none"))
+    return listed
 
 
 __all__ = ["Index"]

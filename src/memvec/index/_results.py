@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from memvec.guarantee import Certificate
-from memvec.types import Float32Array, IntArray
+from memvec.guarantee import Certificate, NullLaw
+from memvec.types import Float32Array, Float64Array, IntArray
 
 
 class Spent(NamedTuple):
@@ -65,6 +65,11 @@ class Work:
         compared = self.unit_tests + self.members_tested
         return compared / max(1, self.n_queries * self.n_vectors)
 
+    @property
+    def skipped(self) -> float:
+        """The share of vectors that no exact score was spent on."""
+        return 1 - self.exact_products / max(1, self.n_queries * self.n_vectors)
+
 
 class HitRow(NamedTuple):
     """The matches of one query, the best first."""
@@ -89,6 +94,8 @@ class Hits:
         What is promised about the matches missed.
     spent : Spent
         What each query spent; `work` is their sum.
+    null_law : NullLaw
+        What vectors that have nothing to do with a query score.
     """
 
     offsets: IntArray
@@ -96,11 +103,25 @@ class Hits:
     scores: Float32Array
     certificate: Certificate
     spent: Spent
+    null_law: NullLaw
 
     @property
     def work(self) -> Work:
         """What was spent, summed over the queries."""
         return self.spent.total()
+
+    @property
+    def p_values(self) -> Float64Array:
+        """The chance that an unrelated vector scores as high, for each hit.
+
+        It is an upper limit where it equals ``null_law.smallest``, unless ``null_law.is_uniform``.
+        """
+        return self.null_law.p_values(self.scores)
+
+    @property
+    def e_values(self) -> Float64Array:
+        """p·N: how many unrelated vectors a search is expected to return at the hit's score."""
+        return self.p_values * self.spent.n_vectors
 
     @property
     def counts(self) -> IntArray:

@@ -1,5 +1,6 @@
 """Compiled loops. The only room that imports numba."""
 
+from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
 from memvec.kernels._cascade import BLOCK, N_COUNTS, N_STAGES, search_codes
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
@@ -44,6 +45,7 @@ __all__ = [
     "rotate_rows",
     "run_blocks",
     "score_units",
+    "search_bounded",
     "search_codes",
     "search_vectors",
     "solve_gram",

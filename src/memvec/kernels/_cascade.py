@@ -46,16 +46,26 @@ def quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares
 
 
 @fast_kernel
-def _collect_units(totals, scales, first, base, factor, stride, selected, count):
-    """Append the units of a block with 2p ≤ base − factor · scale; return how many there are."""
+def _collect_units(totals, scales, first, bases, factors, stride, limits, selected, count):
+    """Append the units of a block that pass; return how many there are.
+
+    A unit passes where 2p ≤ base − factor · scale for some line of thresholds. `limits` is room for
+    the most of it over the lines.
+    """
     for start in range(0, totals.shape[0], stride):
-        some, limits = totals[start : start + stride], scales[start : start + stride]
+        some, sizes = totals[start : start + stride], scales[start : start + stride]
+        for j in range(some.shape[0]):
+            limits[j] = bases[0] - factors[0] * sizes[j]
+        for line in range(1, bases.shape[0]):
+            base, factor = bases[line], factors[line]
+            for j in range(some.shape[0]):
+                limits[j] = max(limits[j], base - factor * sizes[j])
         passed = np.int32(0)
         for j in range(some.shape[0]):
-            passed += np.int32(np.float32(2 * some[j]) <= base - factor * limits[j])
+            passed += np.int32(np.float32(2 * some[j]) <= limits[j])
         if passed > 0:
             for j in range(some.shape[0]):
-                if np.float32(2 * some[j]) <= base - factor * limits[j]:
+                if np.float32(2 * some[j]) <= limits[j]:
                     selected[count] = first + start + j
                     count += 1
     return count
@@ -82,6 +92,23 @@ def _collect_members(totals, size, first, limit, stride, candidates, count):
 
 
 @fast_kernel
+def _fill_bases(total, energy, slack, bases):
+    """Fill Σv + slack·√Σv² for each line of thresholds."""
+    spread = np.sqrt(energy)
+    for line in range(bases.shape[0]):
+        bases[line] = total + slack[line] * spread
+
+
+@fast_kernel
+def _highest(bases, factors, scale):
+    """Return the most that a code of a scale may disagree, over the lines of thresholds."""
+    limit = bases[0] - factors[0] * scale
+    for line in range(1, bases.shape[0]):
+        limit = max(limit, bases[line] - factors[line] * scale)
+    return limit
+
+
+@fast_kernel
 def _whole_half(value):
     """Return ⌊value/2⌋ as an int32, however large: 2p ≤ value is p ≤ ⌊value/2⌋."""
     half = np.floor(np.float64(value) * 0.5)
@@ -104,7 +131,7 @@ def _scan_run(words, start, size, n_words, signs, low, high, totals):
 
 @fast_kernel
 def select_from_blocks(
-    top_blocks, top_scales, n_tested, factor, slack, signs, low, high, sums, squares, selected, n
+    top_blocks, top_scales, n_tested, factors, slack, signs, low, high, sums, squares, selected, n
 ):
     """Collect for each query the codes that pass; all queries meet a block while it is in cache.
 
@@ -114,14 +141,15 @@ def select_from_blocks(
     top_scales : IN float32 (n_blocks * BLOCK,)
     n_tested : IN int
         Codes there are; the rest of the last block is padding.
-    factor : IN float32
-        Similarity times the gain of the query's code.
-    slack : IN float32
+    factors : IN float32 (n_lines,)
+        Similarities times the gain of the query's code.
+    slack : IN float32 (n_lines,)
     signs, low, high, sums, squares : IN, of `quantise_queries`
     selected : OUT int32 (n_queries, ≥ n_tested)
     n : OUT int64 (n_queries,)
     """
     totals = np.empty(BLOCK, dtype=np.int32)
+    bases, limits = np.empty_like(slack), np.empty(_STRIDE, dtype=np.float32)
     last = top_blocks.shape[1] - 1
     n[:] = 0
     for block in range(top_blocks.shape[0]):
@@ -131,17 +159,29 @@ def select_from_blocks(
         words = top_blocks[block].reshape(-1)
         for q in range(signs.shape[0]):
             disagreements(words, BLOCK, last + 1, signs[q], low[q], high[q], totals)
-            base = sums[q, last] + slack * np.sqrt(squares[q, last])
+            _fill_bases(sums[q, last], squares[q, last], slack, bases)
             n[q] = _collect_units(
-                totals[:size], scales, first, base, factor, _STRIDE, selected[q], n[q]
+                totals[:size], scales, first, bases, factors, _STRIDE, limits, selected[q], n[q]
             )
 
 
 @fast_kernel
 def _units_of_groups(
-    groups, group_offsets, words, n_words, scales, base, factor, signs, low, high, totals, selected
+    groups,
+    group_offsets,
+    words,
+    n_words,
+    scales,
+    bases,
+    factors,
+    signs,
+    low,
+    high,
+    totals,
+    selected,
 ):
     """Collect the units of some groups that pass; return them counted, and all."""
+    limits = np.empty(_STRIDE, dtype=np.float32)
     count = n_units = 0
     for i in range(groups.shape[0]):
         if i + _UNITS_AHEAD < groups.shape[0]:
@@ -154,7 +194,15 @@ def _units_of_groups(
         size = stop - start
         _scan_run(words, start, size, n_words, signs, low, high, totals)
         count = _collect_units(
-            totals[:size], scales[start:stop], start, base, factor, _STRIDE, selected, count
+            totals[:size],
+            scales[start:stop],
+            start,
+            bases,
+            factors,
+            _STRIDE,
+            limits,
+            selected,
+            count,
         )
     return count, n_units
 
@@ -180,7 +228,7 @@ def _members_of_units(
 
 @fast_kernel
 def _members_by_codes(
-    candidates, codes, n_words, scales, base, factor, signs, low, high, vectors, dim
+    candidates, codes, n_words, scales, bases, factors, signs, low, high, vectors, dim
 ):
     """Keep the candidates whose whole code passes, in place; return how many are kept.
 
@@ -195,7 +243,7 @@ def _members_by_codes(
             prefetch(codes, ahead + n_words - 1)
         row = np.int64(candidates[i])
         p = disagreement(codes[row * n_words : (row + 1) * n_words], signs, low, high)
-        if np.float32(2 * p) <= base - factor * scales[row]:
+        if np.float32(2 * p) <= _highest(bases, factors, scales[row]):
             candidates[count] = candidates[i]
             count += 1
             for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
@@ -208,6 +256,7 @@ def search_codes(
     queries,
     tested,
     similarity,
+    tested_at,
     slack,
     flips,
     steps,
@@ -236,7 +285,7 @@ def search_codes(
 
     A stage passes a code of disagreement p where 2p ≤ Σv + slack·√Σv² − gain·α·scale: where its
     estimate is at most `slack` standard deviations of the code's noise below that of a match of
-    similarity α.
+    similarity α. There may be several lines of α and slack; a code passes a stage by any of them.
 
     Parameters
     ----------
@@ -244,7 +293,10 @@ def search_codes(
     tested : IN float32 (n_queries, tested_dim)
         The queries as the stages see them: projected, or as they are.
     similarity : IN float64
-    slack : IN float32 (N_STAGES,)
+        What exact scores are compared with.
+    tested_at : IN float32 (n_lines,)
+        The similarities that the stages test at.
+    slack : IN float32 (N_STAGES, n_lines)
         Infinity passes everything.
     flips, steps, top : IN
         Of `rotate` and `quantise_query`.
@@ -286,7 +338,7 @@ def search_codes(
     squares = np.empty_like(sums)
     quantise_queries(tested, flips, steps, top, signs, low, high, sums, squares)
 
-    factor = gain * np.float32(similarity)
+    factors, bases = gain * tested_at, np.empty_like(tested_at)
     in_top = np.empty((n_queries, max(n_top, n_units)), dtype=np.int32)
     n_in_top = np.empty(n_queries, dtype=np.int64)
     top_slack = slack[GROUP_STAGE] if n_groups > 0 else slack[UNIT_STAGE]
@@ -294,7 +346,7 @@ def search_codes(
         top_blocks,
         top_scales,
         n_top,
-        factor,
+        factors,
         top_slack,
         signs,
         low,
@@ -316,14 +368,15 @@ def search_codes(
         if n_groups > 0:
             n_unit_words = unit_runs.shape[0] // n_tested
             w = n_unit_words - 1
+            _fill_bases(sums[q, w], squares[q, w], slack[UNIT_STAGE], bases)
             n_selected, n_in_groups = _units_of_groups(
                 in_top[q, : n_in_top[q]],
                 group_offsets,
                 unit_runs,
                 n_unit_words,
                 unit_scales,
-                sums[q, w] + slack[UNIT_STAGE] * np.sqrt(squares[q, w]),
-                factor,
+                bases,
+                factors,
                 signs[q],
                 low[q],
                 high[q],
@@ -338,27 +391,28 @@ def search_codes(
             n_selected += 1
 
         w = n_prefix - 1
-        limit = sums[q, w] + slack[PREFIX_STAGE] * np.sqrt(squares[q, w]) - factor * prefix_scale
+        _fill_bases(sums[q, w], squares[q, w], slack[PREFIX_STAGE], bases)
         n_candidates, n_members = _members_of_units(
             selected[:n_selected],
             offsets,
             prefix,
             n_prefix,
-            _whole_half(limit),
+            _whole_half(_highest(bases, factors, prefix_scale)),
             signs[q],
             low[q],
             high[q],
             totals,
             candidates,
         )
-        base = sums[q, n_words - 1] + slack[CODE_STAGE] * np.sqrt(squares[q, n_words - 1])
+        w = n_words - 1
+        _fill_bases(sums[q, w], squares[q, w], slack[CODE_STAGE], bases)
         n_exact = _members_by_codes(
             candidates[:n_candidates],
             flat_codes,
             n_words,
             code_scales,
-            base,
-            factor,
+            bases,
+            factors,
             signs[q],
             low[q],
             high[q],

@@ -1,0 +1,122 @@
+"""When evidence supports a promise: rules on the number of queries and the share they missed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from memvec.types import BoolArray, Float64Array
+
+Promise: TypeAlias = Literal["expected", "high_probability"]
+
+# A sum of shares that are fractions may come out a little too large.
+_ROUNDING = 1e-9
+_BISECTIONS = 50
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What n calibration queries that missed a share R of their matches must satisfy.
+
+    Attributes
+    ----------
+    promise : {"expected", "high_probability"}
+        Hold the miss rate on average, or with a probability over the draw of the queries.
+    miss_rate : float
+        ε, what may be missed.
+    confidence : float
+        1 − δ, for "high_probability".
+
+    Examples
+    --------
+    >>> Rule("expected", 0.01).queries_needed, Rule("high_probability", 0.01, 0.95).queries_needed
+    (99, 299)
+    """
+
+    promise: Promise
+    miss_rate: float
+    confidence: float = 0.95
+
+    @property
+    def queries_needed(self) -> int:
+        """The fewest queries that support the promise, if they miss nothing."""
+        if self.promise == "expected":
+            return math.ceil(1 / self.miss_rate - _ROUNDING) - 1
+        delta = 1 - self.confidence
+        return math.ceil(math.log(delta) / math.log1p(-self.miss_rate) - _ROUNDING)
+
+    def holds(self, n_queries: Float64Array, missed: Float64Array) -> BoolArray:
+        """Tell whether the promise holds for queries that missed a sum of shares, element-wise."""
+        n, total = np.asarray(n_queries, dtype=np.float64), np.asarray(missed, dtype=np.float64)
+        if self.promise == "expected":
+            return np.asarray(total + 1 <= self.miss_rate * (n + 1) + _ROUNDING)
+        return hoeffding_bentkus(n, total, self.miss_rate) <= 1 - self.confidence
+
+    def bound(self, n_queries: int, missed: float) -> float:
+        """Return the smallest miss rate for which the promise would hold on this evidence."""
+        if self.promise == "expected":
+            return (missed + 1) / (n_queries + 1)
+        return upper_limit(n_queries, missed, self.confidence)
+
+
+def hoeffding_bentkus(
+    n_queries: float | Float64Array, missed: float | Float64Array, miss_rate: float
+) -> Float64Array:
+    """Return the p-value of "the miss rate is above ε", for shares in [0, 1].
+
+    The smaller of Hoeffding's bound exp(−n·h(R, ε)), h the relative entropy of two coins, and of
+    Bentkus's e·P(Bin(n, ε) ≤ ⌈nR⌉) (Bates et al., "Distribution-free, risk-controlling prediction
+    sets", 2021).
+
+    Parameters
+    ----------
+    n_queries : float or ndarray
+        n.
+    missed : float or ndarray
+        nR, the sum of the shares that were missed.
+    miss_rate : float
+        ε.
+
+    Examples
+    --------
+    >>> round(float(hoeffding_bentkus(299, 0.0, 0.01)), 4)
+    0.0495
+    """
+    n, total = np.asarray(n_queries, dtype=np.float64), np.asarray(missed, dtype=np.float64)
+    mean = np.minimum(total / np.maximum(n, 1), miss_rate)
+    entropy = special.rel_entr(mean, miss_rate) + special.rel_entr(1 - mean, 1 - miss_rate)
+    at_most = special.bdtr(np.ceil(total - _ROUNDING), n.astype(np.int64), miss_rate)
+    return np.asarray(np.minimum(np.exp(-n * entropy), math.e * at_most))
+
+
+def upper_limit(n_queries: int, missed: float, confidence: float) -> float:
+    """Return an upper confidence limit of the miss rate, by Hoeffding and Bentkus.
+
+    Examples
+    --------
+    >>> round(upper_limit(299, 0.0, 0.95), 4)
+    0.01
+    """
+    low, high = (missed / n_queries if n_queries else 0.0), 1.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        if hoeffding_bentkus(n_queries, missed, middle) <= 1 - confidence:
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def lower_limit(n_queries: int, missed: float, confidence: float) -> float:
+    """Return a lower confidence limit of the miss rate: found shares are shares in [0, 1], too."""
+    return 1 - upper_limit(n_queries, n_queries - missed, confidence)
+
+
+Holds: TypeAlias = Callable[[Float64Array, Float64Array], BoolArray]
+
+__all__ = ["Holds", "Promise", "Rule", "hoeffding_bentkus", "lower_limit", "upper_limit"]

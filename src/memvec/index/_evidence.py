@@ -1,0 +1,293 @@
+"""What promises rest on: matches of vectors that no unit has seen, found or planted."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import numpy as np
+
+from memvec import checks
+from memvec.evaluation import exact_range, exact_top_k
+from memvec.guarantee import CalibrationTable, NullLaw, Source
+from memvec.index._cascades import Cascade
+from memvec.index._units import Units
+from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, run_blocks
+from memvec.types import Float32Array, IntArray
+
+# The reserve: at most so many vectors, and this share of the data; fewer than 100 say too little.
+_LARGEST_RESERVE = 2000
+_RESERVE_SHARE = 0.05
+_SMALLEST_RESERVE = 100
+# Products spent on finding the matches of the reserve; 10¹² take about ten seconds.
+_GROUND_TRUTH_PRODUCTS = 1e12
+# Matches below this share of the similarity asked at the build are not looked for.
+LOWEST_SHARE = 0.75
+# Ranks that are calibrated for top-k searches.
+LARGEST_K = 100
+# Matches drawn of a query that has many, besides its nearest: a table stays under 10⁶ rows.
+_DRAWN_MATCHES = 400
+_CROWDED_PAIRS = 20_000_000
+# Vectors in the noise of a planted query: enough for its law to be that of the data.
+_NOISE_TERMS = 8
+# Random pairs whose cosines are the law of unrelated vectors.
+_NULL_PAIRS = 100_000
+_QUERIES_AT_ONCE = 16
+# Memory vectors that go into the fingerprint of an index: opening reads them.
+_FINGERPRINT_UNITS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """Calibration queries with their matches, and random pairs.
+
+    Attributes
+    ----------
+    table : CalibrationTable or None
+        The matches of the calibration queries; None where there are no queries.
+    source : {"reserve", "queries"} or None
+        Where the queries came from.
+    floor : float
+        Below this similarity not all matches were looked for.
+    peaks : ndarray of shape (n_queries,)
+        The best unit score of each calibration query, float32.
+    null_law : NullLaw
+        The law of the cosine of vectors that have nothing to do with each other.
+    left_out : int
+        Queries given that were not used: copies of stored vectors, which units know already.
+    calibrated : str
+        When, in ISO 8601.
+    state : str
+        A fingerprint of the units.
+    """
+
+    table: CalibrationTable | None
+    source: Source | None
+    floor: float
+    peaks: Float32Array
+    null_law: NullLaw
+    left_out: int
+    calibrated: str
+    state: str
+
+
+def reserve_size(n_vectors: int, dim: int) -> int:
+    """Return how many vectors to keep out of the units."""
+    affordable = int(_GROUND_TRUTH_PRODUCTS / (n_vectors * dim))
+    size = min(_LARGEST_RESERVE, int(_RESERVE_SHARE * n_vectors), affordable)
+    return size if size >= _SMALLEST_RESERVE else 0
+
+
+def gather_evidence(
+    cascade: Cascade,
+    queries: Float32Array | None,
+    n_reserve: int,
+    similarity: float,
+    seed: int,
+    progress: bool | None,
+) -> Evidence:
+    """Calibrate on queries that were given, or on the reserve, or on nothing.
+
+    Parameters
+    ----------
+    queries : ndarray of shape (n_queries, dim) or None
+        The caller's, as unit rows.
+    n_reserve : int
+        The last so many members belong to no unit that is tested.
+    similarity : float
+        Matches down to three quarters of it are looked for.
+    """
+    vectors = cascade.units.vectors
+    own: IntArray | None = None
+    source: Source | None = None
+    left_out = 0
+    if queries is not None:
+        fresh = ~_are_copies(vectors, queries, progress)
+        left_out, queries, source = int((~fresh).sum()), queries[fresh], "queries"
+    elif n_reserve:
+        own = np.arange(len(vectors) - n_reserve, len(vectors))
+        queries, source = vectors[own], "reserve"
+    table = None
+    if queries is not None and len(queries):
+        table = build_table(cascade, queries, own, similarity, progress)
+    return Evidence(
+        table,
+        source,
+        LOWEST_SHARE * similarity,
+        best_unit_scores(cascade, queries if queries is not None else vectors[:0]),
+        null_law_of(vectors, seed),
+        left_out,
+        datetime.now(UTC).isoformat(timespec="seconds"),
+        fingerprint(cascade.units),
+    )
+
+
+def _are_copies(vectors: Float32Array, queries: Float32Array, progress: bool | None) -> np.ndarray:
+    """Tell which queries are stored already."""
+    nearest = exact_top_k(vectors, queries, 1, progress=progress)
+    return np.asarray(nearest.scores[:, 0] >= 1 - MATCH_SLACK)
+
+
+def build_table(
+    cascade: Cascade,
+    queries: Float32Array,
+    own: IntArray | None,
+    similarity: float,
+    progress: bool | None,
+) -> CalibrationTable:
+    """Find the matches of calibration queries, and what the stages see of them.
+
+    Parameters
+    ----------
+    queries : ndarray of shape (n_queries, dim)
+        The calibration queries.
+    own : ndarray of shape (n_queries,) or None
+        Their rows among the members, which are no matches of theirs.
+    similarity : float
+        Matches down to three quarters of it are looked for.
+    """
+    vectors = cascade.units.vectors
+    rng = np.random.default_rng(len(vectors))
+    k = min(LARGEST_K, len(vectors) - (own is not None))
+    top = exact_top_k(vectors, queries, k, exclude=own, progress=progress)
+    found = [_Matches(*pair, np.ones(k, dtype=np.float32)) for pair in zip(*top, strict=True)]
+    floor = LOWEST_SHARE * similarity
+    crowded = np.flatnonzero(top.scores[:, -1] >= floor)
+    # So many queries at a time that memory suffices if they match everything.
+    for start, stop in blocks(len(crowded), max(1, _CROWDED_PAIRS // len(vectors))):
+        some = crowded[start:stop]
+        excluded = None if own is None else own[some]
+        more = exact_range(vectors, queries[some], floor, exclude=excluded, progress=progress)
+        for query, row in zip(some, more, strict=True):
+            found[query] = _thinned(row.ids, row.scores, rng)
+    sizes = np.array([len(one.rows) for one in found])
+    query_of = np.repeat(np.arange(len(queries)), sizes)
+    row_of = np.concatenate([one.rows for one in found])
+    seen, slopes = cascade.calibrate(queries, query_of, row_of)
+    return CalibrationTable(
+        queries=query_of,
+        cosines=np.concatenate([one.cosines for one in found]).astype(np.float64),
+        ranks=np.concatenate([np.arange(size) for size in sizes]),
+        keys=cascade.units.keys[row_of],
+        copies=np.concatenate([one.copies for one in found]),
+        scores=seen,
+        slopes=slopes,
+    )
+
+
+class _Matches(NamedTuple):
+    """The matches of one calibration query, the nearest first."""
+
+    rows: IntArray
+    cosines: Float32Array
+    copies: Float32Array
+
+
+def _thinned(rows: IntArray, cosines: Float32Array, rng: np.random.Generator) -> _Matches:
+    """Keep the nearest matches, and of the others some that stand for all of them."""
+    copies = np.ones(len(rows), dtype=np.float32)
+    n_others = len(rows) - LARGEST_K
+    if n_others <= _DRAWN_MATCHES:
+        return _Matches(rows, cosines, copies)
+    drawn = LARGEST_K + np.sort(rng.choice(n_others, _DRAWN_MATCHES, replace=False))
+    copies[drawn] = n_others / _DRAWN_MATCHES
+    kept = np.concatenate([np.arange(LARGEST_K), drawn])
+    return _Matches(rows[kept], cosines[kept], copies[kept])
+
+
+def best_unit_scores(cascade: Cascade, queries: Float32Array) -> Float32Array:
+    """Return the best unit score of each query; none where there are no units to test."""
+    if not cascade.units.n_tested:
+        return np.empty(0, dtype=np.float32)
+    peaks = np.empty(len(queries), dtype=np.float32)
+
+    def measure(start: int, stop: int) -> None:
+        for query in range(start, stop):
+            peaks[query] = cascade.unit_scores(queries[query]).max()
+
+    run_blocks(measure, len(queries), _QUERIES_AT_ONCE)
+    return peaks
+
+
+def null_law_of(vectors: Float32Array, seed: int) -> NullLaw:
+    """Return the law of the cosine of random pairs of distinct rows."""
+    n = len(vectors)
+    if n < 2:
+        return NullLaw.of_pairs(np.zeros(1, dtype=np.float32))
+    rng = np.random.default_rng([seed, 2])
+    left = rng.integers(n, size=_NULL_PAIRS)
+    right = (left + rng.integers(1, n, size=_NULL_PAIRS)) % n
+    return NullLaw.of_pairs(canonical_score_pairs(vectors, vectors, left, right).astype(np.float32))
+
+
+def fingerprint(units: Units) -> str:
+    """Return a checksum of which vectors lie where, and of some memory vectors."""
+    some = units.unit_vectors[:: max(1, units.n_tested // _FINGERPRINT_UNITS)]
+    return f"{zlib.crc32(some.tobytes(), zlib.crc32(units.keys.tobytes())):08x}"
+
+
+def planted_table(
+    cascades: Sequence[Cascade], similarity: float, n_queries: int, seed: Sequence[int]
+) -> CalibrationTable:
+    """Return rows of queries y = αx + βz, x a member and z noise with the data's covariance."""
+    rng = np.random.default_rng(list(seed))
+    sizes = np.array([len(cascade.units.vectors) for cascade in cascades])
+    shares = np.bincount(
+        rng.choice(len(sizes), n_queries, p=sizes / sizes.sum()), minlength=len(sizes)
+    )
+    tables, first = [], 0
+    for cascade, count in zip(cascades, shares.tolist(), strict=True):
+        units = cascade.units
+        chosen = rng.integers(len(units.vectors), size=count)
+        queries = _planted_queries(units.vectors, chosen, similarity, rng)
+        scores, slopes = cascade.calibrate(queries, np.arange(count), chosen)
+        tables.append(
+            CalibrationTable(
+                np.arange(first, first + count),
+                np.full(count, similarity),
+                np.zeros(count, dtype=np.int64),
+                units.keys[chosen],
+                np.ones(count, dtype=np.float32),
+                scores,
+                slopes,
+            )
+        )
+        first += count
+    return tables[0] if len(tables) == 1 else CalibrationTable.merged(tables)
+
+
+def _planted_queries(
+    vectors: Float32Array, chosen: IntArray, similarity: float, rng: np.random.Generator
+) -> Float32Array:
+    """Return queries at a cosine of given members, the rest a random mixture of the data."""
+    if not len(chosen):
+        return np.empty((0, vectors.shape[1]), dtype=np.float32)
+    members = vectors[chosen].astype(np.float64)
+    noise = np.zeros_like(members)
+    # Weights that sum to zero leave out the common direction, which members have already.
+    weights = rng.standard_normal((len(chosen), _NOISE_TERMS))
+    weights -= weights.mean(axis=1, keepdims=True)
+    for term in range(_NOISE_TERMS):
+        others = vectors[rng.integers(len(vectors), size=len(chosen))]
+        noise += weights[:, term, np.newaxis] * others
+    noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
+    noise /= np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)
+    queries = similarity * members + math.sqrt(1 - similarity**2) * noise
+    return checks.unit_rows(queries, "queries", "calibration")
+
+
+__all__ = [
+    "LARGEST_K",
+    "Evidence",
+    "best_unit_scores",
+    "build_table",
+    "fingerprint",
+    "gather_evidence",
+    "null_law_of",
+    "planted_table",
+    "reserve_size",
+]

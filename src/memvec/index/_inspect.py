@@ -1,0 +1,201 @@
+"""What an index shows of itself: its make-up, why it answers as it does, how it is doing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import InvalidValueError
+from memvec.index._build import IndexParts
+from memvec.index._config import IndexConfig
+from memvec.index._design import IndexDesign
+from memvec.index._explain import Explanation
+from memvec.index._monitor import Health, Monitor, Verification, compare
+from memvec.index._promises import Guarantee
+from memvec.index._searcher import Searcher
+from memvec.types import ArrayLike, Float32Array, IntArray
+
+
+class InspectedIndex:
+    """Everything about an index but the searches."""
+
+    def __init__(self, parts: IndexParts) -> None:
+        self._parts = parts
+        self._monitor = Monitor(parts.cascade, parts.evidence.peaks)
+        self._searcher = Searcher(parts, self._monitor)
+        self._shadow = 0.0
+
+    @property
+    def design(self) -> IndexDesign:
+        """What was chosen for this data, and why."""
+        return self._parts.design
+
+    @property
+    def config(self) -> IndexConfig:
+        """The configuration, with everything decided."""
+        return self._parts.design.config
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the vectors."""
+        return self.design.dim
+
+    @property
+    def unit_sizes(self) -> IntArray:
+        """The number of vectors in each unit, the reserve left out, shape (n_units,)."""
+        units = self._parts.cascade.units
+        return np.diff(units.offsets)[: units.n_tested]
+
+    @property
+    def unit_vectors(self) -> Float32Array:
+        """The memory vectors, shape (n_units, dim)."""
+        return self._parts.cascade.units.unit_vectors
+
+    @property
+    def labels(self) -> IntArray:
+        """The unit of each vector, shape (n_vectors,); -1 for those of the reserve."""
+        units = self._parts.cascade.units
+        labels = np.empty(len(self), dtype=np.int64)
+        labels[units.keys] = units.unit_of(np.arange(len(self)))
+        labels[labels >= units.n_tested] = -1
+        return labels
+
+    def unit_scores(self, queries: ArrayLike) -> Float32Array:
+        """Return what the unit test sees: yᵀm, or its estimate by codes.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Rows are scaled to norm 1.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_units)
+            float32. With codes, the score is given in shares of what a match 1 would score.
+        """
+        rows = checks.unit_queries(queries, "queries", "Index.unit_scores", dim=self.dim)
+        scores = np.empty((len(rows), len(self.unit_sizes)), dtype=np.float32)
+        for query, row in enumerate(rows):
+            scores[query] = self._parts.cascade.unit_scores(row)
+        return scores
+
+    def __len__(self) -> int:
+        return self.design.n_vectors
+
+    def __repr__(self) -> str:
+        return f"Index({len(self)} vectors of dimension {self.dim}, {len(self.unit_sizes)} units)"
+
+    def explain(
+        self,
+        query: ArrayLike,
+        id: int,  # noqa: A002 - what hits call it
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        plot: bool = False,
+    ) -> Explanation:
+        """Tell why a vector is, or is not, returned for a query.
+
+        Parameters
+        ----------
+        query : array_like of shape (dim,)
+            One query.
+        id : int
+            A row of the array the index was built from.
+        similarity, miss_rate, guarantee, confidence
+            As in :meth:`range_search`.
+        plot : bool, default False
+            Also draw the unit test: what the query scores on all units, the law of a match, the
+            threshold and the score of this vector's unit.
+
+        Examples
+        --------
+        >>> import memvec
+        >>> index = memvec.Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> index.explain([1.0, 0.0], 2, similarity=0.8).reason
+        'Not returned: its score 0.0000 is below 0.8.'
+        """
+        where = "Index.explain"
+        rows = checks.unit_queries(query, "query", where, dim=self.dim)
+        if len(rows) != 1:
+            raise InvalidValueError(checks.message("query", where, "one query", len(rows)))
+        key = checks.integer(id, "id", where, minimum=0)
+        if key >= len(self):
+            expected = f"less than the {len(self)} vectors of the index"
+            raise InvalidValueError(checks.message("id", where, expected, key))
+        level = self._similarity(similarity, where)
+        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        return self._searcher.explain(rows, key, level, request, plot, where)
+
+    def verify(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        sample: int | None = None,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        progress: bool | None = None,
+    ) -> Verification:
+        """Measure the miss rate: compare answers with the exhaustive search.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Queries that matter to you.
+        similarity, miss_rate, guarantee, confidence
+            As in :meth:`range_search`.
+        sample : int, optional
+            Compare this many of the queries, drawn at random; all by default.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+
+        Examples
+        --------
+        >>> import memvec
+        >>> index = memvec.Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> index.verify([[1.0, 0.1]], similarity=0.8).n_missed
+        0
+        """
+        where = "Index.verify"
+        rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        level = self._similarity(similarity, where)
+        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        if sample is not None:
+            wanted = min(checks.integer(sample, "sample", where), len(rows))
+            drawn = np.random.default_rng(self.config.seed).choice(len(rows), wanted, replace=False)
+            rows = rows[np.sort(drawn)]
+        hits = self._searcher.range(rows, level, request, None, where)
+        every = np.arange(len(rows))
+        misses = compare(self._parts.cascade, rows, hits, every, level, progress)
+        return Verification.of(misses, request.miss_rate)
+
+    @property
+    def shadow(self) -> float:
+        """The share of range queries that are compared with the exhaustive search; 0 at first."""
+        return self._shadow
+
+    @shadow.setter
+    def shadow(self, share: float) -> None:
+        self._shadow = share_of_queries(share, "Index.shadow")
+
+    @property
+    def health(self) -> Health:
+        """How the promise is being kept: queries seen, compared in the shadow, drifted."""
+        return self._monitor.health
+
+    def _similarity(self, similarity: float | None, where: str) -> float:
+        if similarity is None:
+            return self.design.similarity
+        return checks.similarity(similarity, where)
+
+
+def share_of_queries(value: float, where: str) -> float:
+    """Return a share of queries to compare with the exhaustive search."""
+    return checks.real(value, "shadow", where, low=0.0, high=1.0)
+
+
+__all__ = ["InspectedIndex", "share_of_queries"]

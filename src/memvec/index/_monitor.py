@@ -1,0 +1,200 @@
+"""How an operator sees a promise being kept: queries checked in the shadow, and drift."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+
+from memvec.errors import DriftWarning
+from memvec.evaluation import Misses, Ranges, count_misses, exact_range
+from memvec.guarantee import Drift, DriftWatch, lower_limit, upper_limit
+from memvec.index._cascades import Cascade
+from memvec.index._evidence import best_unit_scores
+from memvec.index._results import Hits
+from memvec.types import Float32Array
+
+# One query in so many is watched for drift: its best unit score costs about a search.
+_WATCHED = 32
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Verification:
+    """A comparison of answers with the exhaustive search.
+
+    Attributes
+    ----------
+    n_queries, n_with_matches : int
+        Queries compared, and those of them that have matches.
+    n_matches, n_missed : int
+        Matches of all queries, and how many were not returned.
+    miss_rate : float
+        The mean share missed by queries with matches.
+    pair_miss : float
+        The share of all matches missed.
+    interval : tuple of float
+        A 95 % interval of the miss rate of such queries, by Hoeffding and Bentkus: it holds for
+        any number of queries.
+    asked : float
+        The miss rate that was asked for.
+    """
+
+    n_queries: int
+    n_with_matches: int
+    n_matches: int
+    n_missed: int
+    miss_rate: float
+    pair_miss: float
+    interval: tuple[float, float]
+    asked: float
+
+    @classmethod
+    def of(cls, misses: Misses, asked: float) -> Verification:
+        """Return the summary of what was missed."""
+        n, total = misses.n_queries_with_matches, float(misses.shares.sum())
+        return cls(
+            misses.n_queries,
+            n,
+            misses.n_pairs,
+            misses.n_missed,
+            misses.miss_rate,
+            misses.pair_miss,
+            interval_of(n, total),
+            asked,
+        )
+
+    @property
+    def kept(self) -> bool:
+        """Whether the miss rate asked for is not below the interval."""
+        return self.interval[0] <= self.asked
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"Missed {self.n_missed:,} of {self.n_matches:,} matches of {self.n_queries:,} "
+            f"queries: {self.miss_rate:.2%} of a query's matches on average "
+            f"(95 % interval {low:.2%} to {high:.2%}); {self.asked:.2%} were allowed."
+        )
+
+
+@dataclass(frozen=True)
+class Health:
+    """What was seen of the queries of this process.
+
+    Attributes
+    ----------
+    n_queries : int
+        Queries answered with a promise.
+    shadow : Verification
+        Those of them that were compared with the exhaustive search.
+    drift : Drift or None
+        Whether they look like the calibration queries; None without calibration queries.
+    """
+
+    n_queries: int
+    shadow: Verification
+    drift: Drift | None
+
+    def __str__(self) -> str:
+        lines = [f"{self.n_queries:,} queries answered."]
+        if self.shadow.n_queries:
+            lines.append(f"In the shadow: {self.shadow}")
+        if self.drift is not None and self.drift.p_value is not None:
+            differ = "differ" if self.drift.alarmed else "do not differ"
+            lines.append(
+                f"Recent queries {differ} from the calibration queries "
+                f"(p = {self.drift.p_value:.2g})."
+            )
+        return "\n".join(lines)
+
+
+def interval_of(n_queries: int, missed: float) -> tuple[float, float]:
+    """Return a 95 % interval of the miss rate, both of its ends by Hoeffding and Bentkus."""
+    if n_queries == 0:
+        return 0.0, 1.0
+    one_sided = (1 + _CONFIDENCE) / 2
+    return lower_limit(n_queries, missed, one_sided), upper_limit(n_queries, missed, one_sided)
+
+
+class Monitor:
+    """Counts queries, compares some with the exhaustive search, and watches for drift."""
+
+    def __init__(self, cascade: Cascade, reference: Float32Array) -> None:
+        self._cascade = cascade
+        self._watch = DriftWatch(reference) if len(reference) else None
+        self._lock = threading.Lock()
+        self._n_queries = 0
+        self._owed = 0.0
+        self._asked = 0.0
+        self._matches = np.empty(0, dtype=np.int64)
+        self._missed = np.empty(0, dtype=np.int64)
+
+    @property
+    def drifted(self) -> bool:
+        """Whether recent queries were found to differ from the calibration queries."""
+        return self._watch is not None and self._watch.state.alarmed
+
+    def saw(self, queries: Float32Array) -> None:
+        """Count queries, and look at one in 32 of them."""
+        with self._lock:
+            first = -self._n_queries % _WATCHED
+            self._n_queries += len(queries)
+        if first >= len(queries) or self._watch is None:
+            return
+        scores = best_unit_scores(self._cascade, queries[first::_WATCHED])
+        if self._watch.saw(scores):
+            message = (
+                "Recent queries differ from those the index was calibrated on "
+                f"(p = {self._watch.state.p_value:.1g}): its promise may not hold for them. "
+                "Build again with queries=, or measure with verify()."
+            )
+            warnings.warn(message, DriftWarning, stacklevel=4)
+
+    def shadow(
+        self, queries: Float32Array, hits: Hits, similarity: float, share: float, asked: float
+    ) -> None:
+        """Compare this share of the queries with the exhaustive search."""
+        with self._lock:
+            # Every query owes its share; whole ones are paid, evenly over time.
+            before = self._owed
+            owed = before + share * (1 + np.arange(len(queries)))
+            chosen = np.flatnonzero(np.floor(owed) > np.floor(owed - share))
+            self._owed = float(before + share * len(queries)) % 1.0
+        if not len(chosen):
+            return
+        misses = compare(self._cascade, queries[chosen], hits, chosen, similarity)
+        with self._lock:
+            self._asked = asked
+            self._matches = np.concatenate([self._matches, misses.matches])
+            self._missed = np.concatenate([self._missed, misses.missed])
+
+    @property
+    def health(self) -> Health:
+        """What was seen so far."""
+        with self._lock:
+            none = np.zeros_like(self._missed)
+            seen = Misses(self._matches, self._missed, none)
+            drift = None if self._watch is None else self._watch.state
+            return Health(self._n_queries, Verification.of(seen, self._asked), drift)
+
+
+def compare(
+    cascade: Cascade,
+    queries: Float32Array,
+    hits: Hits,
+    chosen: np.ndarray,
+    similarity: float,
+    progress: bool | None = False,
+) -> Misses:
+    """Return what the chosen rows of an answer miss of the exhaustive one."""
+    units = cascade.units
+    truth = exact_range(units.vectors, queries, similarity, progress=progress)
+    rows = [hits[int(row)].ids for row in chosen]
+    exact = [units.keys[row.ids] for row in truth]
+    return count_misses(Ranges.from_rows(exact), Ranges.from_rows(rows))
+
+
+__all__ = ["Health", "Monitor", "Verification", "compare", "interval_of"]

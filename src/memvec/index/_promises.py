@@ -1,0 +1,163 @@
+"""From what a search asks for to the slack that keeps the promise, or to a lower promise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal, get_args
+
+from memvec import checks
+from memvec.errors import InvalidValueError
+from memvec.guarantee import Rule
+from memvec.index._calibration import Calibration, Slack
+from memvec.index._design import IndexDesign
+from memvec.index._evidence import LARGEST_K
+
+Guarantee = Literal["model", "expected", "high_probability", "exact"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a search asks for.
+
+    Attributes
+    ----------
+    miss_rate : float
+        ε.
+    guarantee : {"model", "expected", "high_probability", "exact"}
+        The level.
+    confidence : float
+        1 − δ of "high_probability".
+    explicit : bool
+        Whether the search named the level. Then it is kept or refused; the level of the build is
+        lowered where there is too little evidence, and the certificate names the lower one.
+    """
+
+    miss_rate: float
+    guarantee: Guarantee
+    confidence: float
+    explicit: bool
+
+
+@dataclass(eq=False)
+class Promises:
+    """Answers requests; what was answered is kept."""
+
+    calibration: Calibration
+    design: IndexDesign
+    _kept: dict[tuple[float, Request, str], Slack] = field(default_factory=dict)
+
+    def request(
+        self,
+        miss_rate: float | None,
+        guarantee: Guarantee | None,
+        confidence: float | None,
+        where: str,
+    ) -> Request:
+        """Return what is asked for, with what the build left as defaults."""
+        design = self.design
+        if miss_rate is None and guarantee is None and confidence is None:
+            return self._default
+        rate = design.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
+        level: Guarantee = design.guarantee if guarantee is None else guarantee
+        checks.choice(level, "guarantee", where, get_args(Guarantee))
+        sure = design.confidence
+        if confidence is not None:
+            sure = checks.miss_rate(confidence, where, "confidence")
+        return Request(rate, level, sure, guarantee is not None)
+
+    @property
+    def _default(self) -> Request:
+        made = self.design
+        return Request(made.miss_rate, made.guarantee, made.confidence, explicit=False)
+
+    def for_range(self, similarity: float, request: Request, where: str) -> Slack:
+        """Return the slack for everything above a similarity."""
+        key = (similarity, request, where)
+        if key not in self._kept:
+            self._kept[key] = self._range(similarity, request, where)
+        return self._kept[key]
+
+    def for_best(self, k: int, request: Request, where: str) -> Slack:
+        """Return the slack for the k nearest vectors."""
+        key = (-float(k), request, where)
+        if key not in self._kept:
+            self._kept[key] = self._best(k, request, where)
+        return self._kept[key]
+
+    def _range(self, similarity: float, request: Request, where: str) -> Slack:
+        calibration = self.calibration
+        if request.guarantee == "model":
+            return calibration.by_model(similarity, request.miss_rate)
+        if request.guarantee == "high_probability":
+            listed = similarity in calibration.similarities
+            slack = self._surely(similarity, request) if listed else None
+            if slack is not None:
+                return slack
+            if request.explicit and not listed:
+                raise InvalidValueError(_not_listed(similarity, calibration.similarities, where))
+        if request.guarantee == "expected" or not request.explicit:
+            slack = calibration.for_range(similarity, Rule("expected", request.miss_rate))
+            if slack is not None:
+                return slack
+        if request.explicit:
+            rule = self._rule(request)
+            have = calibration.n_calibration_queries(similarity)
+            planted = calibration.n_plantable(rule)
+            raise InvalidValueError(_too_little(request, rule, have, planted, where))
+        if calibration.is_small:
+            return calibration.everything(similarity, request.miss_rate)
+        return calibration.by_model(similarity, request.miss_rate)
+
+    def _surely(self, similarity: float, request: Request) -> Slack | None:
+        """Return the slack of a promise with high probability, which says what was asked."""
+        slack = self.calibration.for_range(similarity, self._rule(request))
+        if slack is None:
+            return None
+        certificate = replace(slack.certificate, confidence=request.confidence)
+        return replace(slack, certificate=certificate)
+
+    def _rule(self, request: Request) -> Rule:
+        if request.guarantee == "expected":
+            return Rule("expected", request.miss_rate)
+        # Bonferroni: the promise is about all similarities of the list at once.
+        delta = (1 - request.confidence) / len(self.calibration.similarities)
+        return Rule("high_probability", request.miss_rate, 1 - delta)
+
+    def _best(self, k: int, request: Request, where: str) -> Slack:
+        promise: Literal["expected", "high_probability"] = "expected"
+        if request.guarantee == "high_probability":
+            promise = "high_probability"
+        slack = None
+        if request.guarantee != "model":
+            rule = Rule(promise, request.miss_rate, request.confidence)
+            slack = self.calibration.for_best(k, rule)
+        if slack is None and not request.explicit and promise == "high_probability":
+            slack = self.calibration.for_best(k, Rule("expected", request.miss_rate))
+        if slack is None and request.explicit and k <= LARGEST_K:
+            if request.guarantee == "model":
+                expected = "another level: the paper's law says nothing about the nearest vectors"
+                raise InvalidValueError(checks.message("guarantee", where, expected, "'model'"))
+            have = 0 if self.calibration.table is None else self.calibration.table.n_queries
+            raise InvalidValueError(_too_little(request, rule, have, 0, where))
+        return self.calibration.everything(None, request.miss_rate) if slack is None else slack
+
+
+def _not_listed(similarity: float, listed: tuple[float, ...], where: str) -> str:
+    names = ", ".join(f"{one:g}" for one in listed)
+    expected = (
+        f"one of {names} for guarantee='high_probability', which is promised for these at once "
+        "(similarities= of the build)"
+    )
+    return checks.message("similarity", where, expected, f"{similarity:g}")
+
+
+def _too_little(request: Request, rule: Rule, have: int, planted: int, where: str) -> str:
+    expected = (
+        f"a level that the evidence supports; {request.guarantee!r} with miss_rate="
+        f"{request.miss_rate:g} needs {rule.queries_needed:,} calibration queries with matches"
+    )
+    got = f"{have:,} (and at most {planted:,} planted)"
+    return checks.message("guarantee", where, expected, got)
+
+
+__all__ = ["Guarantee", "Promises", "Request"]

@@ -1,0 +1,148 @@
+"""The searches behind the index's methods, on input that is checked already."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+
+from memvec.guarantee import Certificate, significance
+from memvec.index._build import IndexParts
+from memvec.index._by_hand import Select, search_selected
+from memvec.index._calibration import Slack
+from memvec.index._cascades import Found
+from memvec.index._explain import Explanation, StageView, draw_unit_test
+from memvec.index._monitor import Monitor
+from memvec.index._promises import Request
+from memvec.index._results import Hits, Spent, TopHits
+from memvec.index._top import search_best, search_best_exactly
+from memvec.kernels import canonical_score_pairs
+from memvec.types import BoolArray, Float32Array, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Searcher:
+    """Searches the parts of an index; the monitor sees each query that is promised something."""
+
+    parts: IndexParts
+    monitor: Monitor
+
+    def range(
+        self, rows: Float32Array, level: float, request: Request, threads: int | None, where: str
+    ) -> Hits:
+        """Return everything above a similarity, with the promise that was asked for."""
+        parts = self.parts
+        if request.guarantee == "exact":
+            found = parts.bounded.search(rows, level, threads)
+            return self.hits(found, parts.complete(level))
+        slack = parts.promises.for_range(level, request, where)
+        found = parts.cascade.search(rows, level, slack.lines, threads)
+        self.monitor.saw(rows)
+        return self.hits(found, self._marked(slack))
+
+    def _marked(self, slack: Slack) -> Certificate:
+        """Return the certificate, with a mark where queries have drifted from its evidence."""
+        certificate = slack.certificate
+        if self.monitor.drifted and certificate.source in ("reserve", "queries"):
+            return dataclasses.replace(certificate, drifted=True)
+        return certificate
+
+    def best(
+        self, rows: Float32Array, k: int, request: Request, threads: int | None, where: str
+    ) -> TopHits:
+        """Return the k nearest, with the promise that was asked for."""
+        parts = self.parts
+        exactly = request.guarantee == "exact"
+        if exactly:
+            # The nearest that are likely: what is as good as the last of them holds all k.
+            request = dataclasses.replace(request, guarantee="expected", explicit=False)
+        slack = parts.promises.for_best(k, request, where)
+        found = search_best(
+            parts.cascade, parts.calibration, rows, k, slack.lines.slack[0], threads
+        )
+        if exactly:
+            if not slack.certificate.complete:
+                found = search_best_exactly(parts.bounded, found, rows, k, threads)
+            return self.top(found, k, parts.complete(None))
+        self.monitor.saw(rows)
+        return self.top(found, k, self._marked(slack))
+
+    def some_unit(
+        self, select: Select, rows: Float32Array, similarity: float, threads: int | None
+    ) -> BoolArray:
+        """Tell which queries have a unit selected, or a match in the reserve."""
+        passed = np.array([len(select(query)) > 0 for query in rows], dtype=bool)
+        nothing = np.empty(0, dtype=np.int64)
+        in_reserve = search_selected(
+            self.parts.cascade, lambda query: nothing, rows, similarity, threads
+        )
+        return passed | (np.diff(in_reserve.offsets) > 0)
+
+    def explain(
+        self, rows: Float32Array, key: int, level: float, request: Request, plot: bool, where: str
+    ) -> Explanation:
+        """Tell what each stage sees of a query and a vector."""
+        parts, units = self.parts, self.parts.cascade.units
+        row = np.flatnonzero(units.keys == key)
+        [score] = canonical_score_pairs(rows, units.vectors, np.zeros(1, np.int64), row)
+        stages: tuple[StageView, ...] = ()
+        certificate = parts.complete(level)
+        if request.guarantee != "exact":
+            slack = parts.promises.for_range(level, request, where)
+            stages, certificate = self._stages(rows, row, slack), slack.certificate
+        shown = next((stage for stage in stages if stage.name == "unit"), None)
+        figure = None
+        if plot and shown is not None:
+            scores = parts.cascade.unit_scores(rows[0]) / self._unit_means
+            figure = draw_unit_test(shown, level, scores)
+        surprise = significance(parts.evidence.null_law, float(score), parts.design.n_vectors)
+        return Explanation(key, float(score), level, stages, surprise, certificate, figure)
+
+    @property
+    def _unit_means(self) -> Float32Array | float:
+        """What turns unit scores into similarities: estimates by codes are that already."""
+        codes = self.parts.design.config.codes != "none"
+        return 1.0 if codes else self.parts.cascade.units.means.astype(np.float32)
+
+    def _stages(self, rows: Float32Array, row: IntArray, slack: Slack) -> tuple[StageView, ...]:
+        """Return what each stage sees of a pair, in units of the similarity."""
+        cascade = self.parts.cascade
+        [scores], [slopes] = cascade.calibrate(rows, np.zeros(1, np.int64), row)
+        lines = slack.lines
+        return tuple(
+            StageView(
+                name,
+                float(score / slope),
+                float((lines.at - lines.slack[:, stage] / slope).min()),
+                float(1 / slope),
+            )
+            for stage, (name, score, slope) in enumerate(
+                zip(cascade.stage_names, scores, slopes, strict=True)
+            )
+            if slope > 0
+        )
+
+    def hits(self, found: Found, certificate: Certificate) -> Hits:
+        """Return what was found as users see it."""
+        scores = found.scores.astype(np.float32)
+        law = self.parts.evidence.null_law
+        return Hits(found.offsets, found.ids, scores, certificate, self._spent(found), law)
+
+    def top(self, found: Found, k: int, certificate: Certificate) -> TopHits:
+        """Return the first k of what was found as users see it."""
+        n_queries = len(found.offsets) - 1
+        ids = np.full((n_queries, k), -1, dtype=np.int64)
+        scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
+        for query in range(n_queries):
+            start = found.offsets[query]
+            stop = min(start + k, found.offsets[query + 1])
+            ids[query, : stop - start] = found.ids[start:stop]
+            scores[query, : stop - start] = found.scores[start:stop]
+        return TopHits(ids, scores, certificate, self._spent(found))
+
+    def _spent(self, found: Found) -> Spent:
+        return Spent(found.counts, self.parts.design.n_vectors)
+
+
+__all__ = ["Searcher"]
