@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
+from memvec.guarantee import uniform_tail
 from memvec.index._config import PREFIX_WORDS, IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.theory import effective_dimension, optimal_design
@@ -16,8 +17,11 @@ from memvec.types import Float32Array
 
 # Pairs drawn to measure the effective dimension: a relative error of about 0.5 %.
 _PAIRS = 50_000
-# Data that fills this share of its dimensions has no neighbourhoods for k-means to find.
+# Data that fills this share of its dimensions has no common directions, but may have clusters: then
+# the nearest of some thousand vectors is nearer than uniform ones are, by this much.
 _FILLED = 0.5
+_LOOKED_AT, _LOOKED_AMONG = 256, 4096
+_NEARER = 0.1
 # √N units balance the tests of units against those of members. Three times as many were fastest
 # on 115,000 sentence embeddings: members of the units visited outnumber the units by far.
 _UNITS_PER_ROOT = 3.0
@@ -97,7 +101,7 @@ def design_index(
     """Decide what the configuration leaves open."""
     n_vectors, dim = rows.shape
     effective = _effective_dimension(rows, config.seed)
-    uniform = effective >= _FILLED * dim
+    uniform = effective >= _FILLED * dim and not _has_clusters(rows, effective, config.seed)
     made = config
     if made.assignment == "auto":
         random = uniform and made.levels != 2
@@ -126,6 +130,21 @@ def _effective_dimension(rows: Float32Array, seed: int) -> float:
         return float(dim)
     measured = effective_dimension(rows, pairs=_PAIRS, seed=seed).dimension
     return min(max(measured, 2.0), float(dim))
+
+
+def _has_clusters(rows: Float32Array, effective: float, seed: int) -> bool:
+    """Tell whether vectors have nearer neighbours than uniform ones of the same dimension."""
+    rng = np.random.default_rng([seed, 3])
+    drawn = rng.permutation(len(rows))[: _LOOKED_AT + _LOOKED_AMONG]
+    some, others = rows[drawn[:_LOOKED_AT]], rows[drawn[_LOOKED_AT:]]
+    if not len(others):
+        return False
+    nearest = float(np.median((some @ others.T).max(axis=1)))
+    # The median of the largest of n cosines is exceeded by one with probability ln 2/n.
+    likely = optimize.brentq(
+        lambda score: float(uniform_tail(score, effective)) - math.log(2) / len(others), -1.0, 1.0
+    )
+    return bool(nearest > likely + _NEARER)
 
 
 def _design_without_codes(

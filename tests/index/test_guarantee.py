@@ -1,0 +1,291 @@
+"""Levels of promise, what they need, and what shows that they are kept."""
+
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+import naive
+from memvec import Index, IndexConfig
+from memvec.errors import CorruptIndexError, DriftWarning, InvalidTypeError, InvalidValueError
+from memvec.evaluation import count_misses, exact_range
+from memvec.guarantee import Certificate
+from memvec.storage import open_folder, write_folder
+
+DIM = 48
+CENTRES = np.random.default_rng(1).standard_normal((300, DIM))
+
+
+def clustered(seed, n):
+    """Unit rows around 300 centres, with cosines of about 0.8 to each other inside a cluster."""
+    rng = np.random.default_rng(seed)
+    noise = 0.5 * rng.standard_normal((n, DIM))
+    return naive.unit_rows(CENTRES[rng.integers(len(CENTRES), size=n)] + noise)
+
+
+VECTORS, QUERIES = clustered(2, 12_000), clustered(3, 1500)
+
+
+@pytest.fixture(scope="module")
+def index():
+    return Index.build(VECTORS, similarity=0.7, miss_rate=0.05, similarities=(0.6, 0.7))
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return exact_range(VECTORS, QUERIES, 0.7)
+
+
+def test_levels_miss_no_more_than_they_promise(index, truth):
+    missed = {}
+    for level in ("model", "expected", "high_probability", "exact"):
+        hits = index.range_search(QUERIES, guarantee=level)
+        assert hits.certificate.level == level
+        misses = count_misses(truth, hits)
+        assert misses.extra.sum() == 0
+        missed[level] = misses.miss_rate
+        if level != "model":  # this data is not uniform
+            assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
+    assert missed["exact"] == 0
+    assert missed["high_probability"] < missed["expected"]
+
+
+def test_the_level_of_the_build_is_the_default():
+    built = Index.build(VECTORS[:3000], guarantee="exact")
+    assert built.range_search(QUERIES[:3]).certificate.level == "exact"
+    assert built.search(QUERIES[:3], 2).certificate.complete
+    sure = Index.build(VECTORS, miss_rate=0.05, guarantee="high_probability", confidence=0.9)
+    certificate = sure.range_search(QUERIES[:3]).certificate
+    assert (certificate.level, certificate.confidence) == ("high_probability", 0.9)
+    # A similarity that is not on the list lowers the level that was chosen at the build.
+    assert sure.range_search(QUERIES[:3], 0.6).certificate.level == "expected"
+
+
+def test_high_probability_is_refused_off_its_list(index):
+    index.range_search(QUERIES[:1], 0.6, guarantee="high_probability")
+    with pytest.raises(InvalidValueError, match=r"one of 0.6, 0.7 for.*Got 0.65 instead"):
+        index.range_search(QUERIES[:1], 0.65, guarantee="high_probability")
+
+
+def test_too_little_evidence_lowers_the_level_and_is_refused_by_name(index):
+    tiny = 1e-6
+    assert index.range_search(QUERIES[:1], miss_rate=tiny).certificate.level == "model"
+    with pytest.raises(InvalidValueError, match=r"needs 999,999 calibration queries.*Got 600 "):
+        index.range_search(QUERIES[:1], miss_rate=tiny, guarantee="expected")
+    with pytest.raises(InvalidValueError, match=r"needs 3,688,878 .* at most 20,000 planted"):
+        index.range_search(QUERIES[:1], 0.6, miss_rate=1e-6, guarantee="high_probability")
+
+
+def test_few_vectors_are_rather_visited():
+    few = Index.build(VECTORS[:500], miss_rate=1e-6)
+    assert few.range_search(QUERIES[:1]).certificate.complete
+    assert few.search(QUERIES[:1], 3).certificate.complete
+
+
+def test_certificates_carry_their_evidence(index):
+    certificate = index.range_search(QUERIES[:1]).certificate
+    assert certificate.source == "reserve"
+    assert certificate.n_planted == 0
+    assert certificate.similarity == 0.7
+    assert 0 <= certificate.observed <= certificate.bound <= certificate.miss_rate == 0.05
+    assert certificate.n_matches >= certificate.n_queries >= 19
+    assert set(certificate.thresholds) == {"unit", "prefix", "code"}
+    assert certificate.calibrated is not None
+    assert len(certificate.state) == 8
+    assert Certificate.from_json(certificate.to_json()) == certificate
+    assert json.loads(certificate.to_json())["level"] == "expected"
+
+
+def test_planted_evidence_is_named(index):
+    certificate = index.range_search(QUERIES[:1], 0.95).certificate
+    assert certificate.source == "planted"
+    assert certificate.n_planted == certificate.n_matches == 2000
+    assert "planted near stored vectors" in str(certificate)
+
+
+def test_calibration_on_queries_of_the_caller(truth):
+    built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05, queries=clustered(4, 1000))
+    assert built.labels.min() == 0  # nothing is kept out
+    hits = built.range_search(QUERIES)
+    misses = count_misses(truth, hits)
+    assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
+    assert hits.certificate.source == "queries"
+    assert "queries given at the build" in str(hits.certificate)
+
+
+def test_copies_among_the_callers_queries_are_left_out():
+    queries = np.concatenate([VECTORS[:50], clustered(4, 300)])
+    built = Index.build(VECTORS, miss_rate=0.05, queries=queries)
+    assert built.range_search(QUERIES[:1]).certificate.n_queries <= 300
+    only_copies = Index.build(VECTORS, miss_rate=0.05, queries=VECTORS[:50])
+    assert only_copies.range_search(QUERIES[:1]).certificate.source == "planted"
+
+
+def test_bad_input_is_refused(index):
+    with pytest.raises(InvalidValueError, match=r"'queries' parameter of Index.build"):
+        Index.build(VECTORS[:100], queries=np.ones((3, 5)))
+    with pytest.raises(InvalidValueError, match="NaN"):
+        Index.build(VECTORS[:100], queries=np.full((3, DIM), np.nan))
+    with pytest.raises(InvalidValueError, match="'confidence' parameter of Index.build"):
+        Index.build(VECTORS[:100], confidence=1.0)
+    with pytest.raises(InvalidValueError, match="'similarities' .* at least one"):
+        Index.build(VECTORS[:100], similarities=[])
+    with pytest.raises(InvalidValueError, match="'guarantee' .* one of 'model', 'expected'"):
+        index.range_search(QUERIES[:1], guarantee="certain")
+    with pytest.raises(InvalidTypeError, match="'confidence'"):
+        index.range_search(QUERIES[:1], confidence="high")
+    with pytest.raises(InvalidValueError, match="'target_recall' .* left out"):
+        index.search(QUERIES[:1], 3, miss_rate=0.1, target_recall=0.9)
+    with pytest.raises(InvalidValueError, match="says nothing about the nearest"):
+        index.search(QUERIES[:1], 3, guarantee="model")
+    with pytest.raises(InvalidValueError, match=r"'shadow' .* \[0, 1\]"):
+        index.shadow = 2.0
+
+
+def test_top_k_at_every_level(index):
+    exact = index.search(QUERIES[:300], 10, guarantee="exact")
+    for query, ids, scores in zip(QUERIES[:20], exact.ids, exact.scores, strict=False):
+        expected = naive.matches(VECTORS, query, -2)[:10]
+        assert ids.tolist() == [number for number, _ in expected]
+        assert scores.tolist() == [np.float32(score) for _, score in expected]
+    for request in ({"miss_rate": 0.05}, {"target_recall": 0.95}):
+        top = index.search(QUERIES[:300], 10, **request)
+        recall = np.mean(
+            [len(np.intersect1d(a, b)) / 10 for a, b in zip(top.ids, exact.ids, strict=True)]
+        )
+        assert recall >= 0.93
+        assert top.certificate.level == "expected"
+    sure = index.search(QUERIES[:3], 10, guarantee="high_probability")
+    assert sure.certificate.level == "high_probability"
+
+
+def test_explanations_agree_with_the_search(index, truth):
+    hits = index.range_search(QUERIES)
+    seen = {"Returned.": 0, "Missed": 0}
+    for query in range(300):
+        found = set(hits[query].ids.tolist())
+        for key in truth[query].ids[:5].tolist():
+            told = index.explain(QUERIES[query], key)
+            assert told.returned == (key in found)
+            seen["Returned." if told.returned else "Missed"] += 1
+    assert min(seen.values()) > 0
+
+
+def test_explanations_read_well(index):
+    far = int(np.argmin(VECTORS @ QUERIES[0]))
+    told = index.explain(QUERIES[0], far)
+    assert not told.matches
+    assert str(told).startswith(f"Vector {far}: Not returned: its score -")
+    assert "memory vector of its unit" in str(told)
+    assert told.significance.p_value == pytest.approx(1.0, abs=1e-3)
+    near = index.range_search(QUERIES).ids[0]
+    assert index.explain(QUERIES[0], int(near), plot=True).figure is not None
+    assert index.explain(QUERIES[0], int(near), guarantee="exact").stages == ()
+    with pytest.raises(InvalidValueError, match="'id' .* less than the 12000 vectors"):
+        index.explain(QUERIES[0], 12_000)
+    with pytest.raises(InvalidValueError, match="'query' .* one query. Got 2"):
+        index.explain(QUERIES[:2], 0)
+
+
+def test_verification_measures_what_was_missed(index, truth):
+    misses = count_misses(truth, index.range_search(QUERIES))
+    checked = index.verify(QUERIES)
+    assert checked.n_missed == misses.n_missed
+    assert checked.miss_rate == misses.miss_rate
+    assert checked.interval[0] <= misses.miss_rate <= checked.interval[1]
+    assert checked.kept
+    assert "were allowed" in str(checked)
+    assert index.verify(QUERIES, sample=100).n_queries == 100
+    careless = index.verify(QUERIES, miss_rate=0.9)
+    assert careless.miss_rate > checked.miss_rate
+
+
+def test_the_shadow_keeps_a_tally(truth):
+    built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05)
+    built.shadow = 0.01
+    for query in QUERIES[:1000]:
+        built.range_search(query)
+    built.range_search(QUERIES[1000:])
+    health = built.health
+    assert health.n_queries == 1500
+    assert health.shadow.n_queries == 15
+    chosen = np.arange(99, 1500, 100)
+    assert health.shadow.n_matches == truth.counts[chosen].sum()
+    built.range_search(QUERIES, shadow=1.0)
+    misses = count_misses(truth, built.range_search(QUERIES, shadow=0.0))
+    assert built.health.shadow.n_queries == 1515
+    assert built.health.shadow.n_missed >= misses.n_missed
+    assert "In the shadow" in str(built.health)
+
+
+def test_drift_is_noticed_once_and_marks_certificates():
+    built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for seed in range(10, 14):
+            built.range_search(clustered(seed, 4000))
+    assert not built.range_search(QUERIES[:1]).certificate.drifted
+    assert "do not differ" in str(built.health)
+    strange = np.random.default_rng(5).standard_normal((8000, DIM))
+    with pytest.warns(DriftWarning, match="Recent queries differ"):
+        built.range_search(strange)
+    certificate = built.range_search(QUERIES[:1]).certificate
+    assert certificate.drifted
+    assert "do not rely on it" in str(certificate)
+    # Planted evidence has nothing to drift from.
+    assert not built.range_search(QUERIES[:1], 0.95).certificate.drifted
+
+
+def test_p_values_tell_matches_from_chance(index):
+    hits = index.range_search(QUERIES[:100])
+    assert (hits.p_values < 0.01).all()
+    np.testing.assert_allclose(hits.e_values, hits.p_values * len(index))
+    law = hits.null_law
+    random = np.einsum("ij,ij->i", VECTORS[:5000], VECTORS[5000:10_000])
+    for share in (0.5, 0.1, 0.01):
+        frequency = np.mean(law.p_values(random) <= share)
+        assert frequency <= share + 4 * np.sqrt(share / len(random))
+
+
+@pytest.mark.parametrize("config", [IndexConfig(codes="none"), IndexConfig(codes="sign")])
+def test_exact_searches_skip_what_they_can(config):
+    rng = np.random.default_rng(7)
+    originals = rng.standard_normal((400, DIM))
+    copies = np.repeat(originals, 20, axis=0) + 0.05 * rng.standard_normal((8000, DIM))
+    built = Index.build(copies, similarity=0.95, config=config)
+    hits = built.range_search(copies[::400], guarantee="exact")
+    misses = count_misses(exact_range(copies, copies[::400], 0.95), hits)
+    assert misses.n_missed == 0
+    assert misses.n_pairs > 100
+    estimates = Index.build(copies, similarity=0.95, config=IndexConfig(codes="estimate"))
+    assert estimates.range_search(copies[::400], guarantee="exact").work.skipped > 0.9
+
+
+def test_foreign_evidence_is_refused(index, tmp_path):
+    index.save(tmp_path / "one.mv")
+    Index.build(VECTORS[::-1], similarity=0.7, similarities=(0.6, 0.7)).save(tmp_path / "other.mv")
+    arrays, meta = open_folder(tmp_path / "one.mv")
+    foreign, other = open_folder(tmp_path / "other.mv")
+    mixed = {
+        name: np.array(foreign[name] if name.startswith("calibration_") else array)
+        for name, array in arrays.items()
+    }
+    write_folder(tmp_path / "mixed.mv", mixed, {**meta, "evidence": other["evidence"]})
+    with pytest.raises(CorruptIndexError, match="the calibration belongs to an index"):
+        Index.open(tmp_path / "mixed.mv")
+    short = {name: np.array(array) for name, array in arrays.items()}
+    short["calibration_keys"] = short["calibration_keys"][:-1]
+    write_folder(tmp_path / "short.mv", short, meta)
+    with pytest.raises(CorruptIndexError, match="must be of one length"):
+        Index.open(tmp_path / "short.mv")
+
+
+def test_an_opened_index_keeps_its_promises(index, tmp_path):
+    index.save(tmp_path / "index.mv")
+    opened = Index.open(tmp_path / "index.mv")
+    for level in ("expected", "high_probability", "exact", "model"):
+        one = index.range_search(QUERIES[:50], guarantee=level)
+        other = opened.range_search(QUERIES[:50], guarantee=level)
+        assert one.certificate == other.certificate
+        assert one.ids.tolist() == other.ids.tolist()
