@@ -1,26 +1,40 @@
 """The index of a fixed set of vectors: design, build, search, results."""
 
+from memvec.index._calibration import Slack
+from memvec.index._cascades import Found, Lines
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
 from memvec.index._explain import Explanation, StageView
 from memvec.index._index import Index
+from memvec.index._joint import JointPromise, search_bounds, search_lines
 from memvec.index._monitor import Health, Verification
 from memvec.index._profile import profile_machine
+from memvec.index._promises import Guarantee, Request
 from memvec.index._results import HitRow, Hits, TopHits, Work
+from memvec.index._top import search_best
 
 __all__ = [
     "Explanation",
+    "Found",
+    "Guarantee",
     "Health",
     "HitRow",
     "Hits",
     "Index",
     "IndexConfig",
     "IndexDesign",
+    "JointPromise",
+    "Lines",
     "MachineCosts",
+    "Request",
+    "Slack",
     "StageView",
     "TopHits",
     "Verification",
     "Work",
     "profile_machine",
+    "search_best",
+    "search_bounds",
+    "search_lines",
 ]

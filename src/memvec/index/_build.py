@@ -21,7 +21,7 @@ from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign, design_index
 from memvec.index._encode import encode_units
 from memvec.index._evidence import Evidence, fingerprint, gather_evidence, reserve_size
-from memvec.index._promises import Guarantee, Promises
+from memvec.index._promises import Guarantee, Promises, Request
 from memvec.index._units import Units, build_units
 from memvec.storage import open_folder, write_folder
 from memvec.types import Float32Array, IntArray
@@ -57,7 +57,9 @@ class IndexParts:
     @cached_property
     def promises(self) -> Promises:
         """What searches may ask for."""
-        return Promises(self.calibration, self.design)
+        made = self.design
+        default = Request(made.miss_rate, made.guarantee, made.confidence, explicit=False)
+        return Promises(self.calibration, default)
 
     @cached_property
     def bounded(self) -> BoundedSearch:

@@ -282,6 +282,7 @@ def _planted_queries(
 
 __all__ = [
     "LARGEST_K",
+    "LOWEST_SHARE",
     "Evidence",
     "best_unit_scores",
     "build_table",

@@ -6,9 +6,11 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import InvalidValueError
+from memvec.guarantee import CalibrationTable
 from memvec.index._build import IndexParts
 from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
+from memvec.index._evidence import build_table
 from memvec.index._explain import Explanation
 from memvec.index._monitor import Health, Monitor, Verification, compare
 from memvec.index._promises import Guarantee
@@ -59,6 +61,27 @@ class InspectedIndex:
         labels[units.keys] = units.unit_of(np.arange(len(self)))
         labels[labels >= units.n_tested] = -1
         return labels
+
+    @property
+    def calibration_table(self) -> CalibrationTable | None:
+        """The matches of the calibration queries, and what the stages see of them."""
+        return self._parts.evidence.table
+
+    def calibration_rows(
+        self, queries: ArrayLike, *, progress: bool | None = False
+    ) -> CalibrationTable:
+        """Return the matches of other queries, and what the stages see of them.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim)
+            None of them stored here.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+        """
+        rows = checks.unit_queries(queries, "queries", "Index.calibration_rows", dim=self.dim)
+        similarity = self.design.similarity
+        return build_table(self._parts.cascade, rows, None, similarity, progress)
 
     def unit_scores(self, queries: ArrayLike) -> Float32Array:
         """Return what the unit test sees: yᵀm, or its estimate by codes.

@@ -11,10 +11,11 @@ import numpy as np
 from memvec.errors import DriftWarning
 from memvec.evaluation import Misses, Ranges, count_misses, exact_range
 from memvec.guarantee import Drift, DriftWatch, lower_limit, upper_limit
-from memvec.index._cascades import Cascade
+from memvec.index._cascades import Cascade, Found
 from memvec.index._evidence import best_unit_scores
 from memvec.index._results import Hits
-from memvec.types import Float32Array
+from memvec.kernels import MATCH_SLACK
+from memvec.types import BoolArray, Float32Array, IntArray
 
 # One query in so many is watched for drift: its best unit score costs about a search.
 _WATCHED = 32
@@ -137,14 +138,19 @@ class Monitor:
         """Whether recent queries were found to differ from the calibration queries."""
         return self._watch is not None and self._watch.state.alarmed
 
-    def saw(self, queries: Float32Array) -> None:
-        """Count queries, and look at one in 32 of them."""
+    def saw(self, queries: Float32Array, found: Found) -> None:
+        """Count queries, and look at one in 32 of them.
+
+        Copies of stored vectors, as in a search of the data for itself, are not looked at: units
+        know them, and calibration leaves them out, too.
+        """
         with self._lock:
             first = -self._n_queries % _WATCHED
             self._n_queries += len(queries)
         if first >= len(queries) or self._watch is None:
             return
-        scores = best_unit_scores(self._cascade, queries[first::_WATCHED])
+        watched = np.arange(first, len(queries), _WATCHED)
+        scores = best_unit_scores(self._cascade, queries[watched[~_are_copies(found, watched)]])
         if self._watch.saw(scores):
             message = (
                 "Recent queries differ from those the index was calibrated on "
@@ -179,6 +185,15 @@ class Monitor:
             seen = Misses(self._matches, self._missed, none)
             drift = None if self._watch is None else self._watch.state
             return Health(self._n_queries, Verification.of(seen, self._asked), drift)
+
+
+def _are_copies(found: Found, queries: IntArray) -> BoolArray:
+    """Tell which queries found themselves; the best hit comes first."""
+    starts, stops = found.offsets[queries], found.offsets[queries + 1]
+    copies = np.zeros(len(queries), dtype=bool)
+    some = stops > starts
+    copies[some] = found.scores[starts[some]] >= 1 - MATCH_SLACK
+    return copies
 
 
 def compare(

@@ -9,7 +9,6 @@ from memvec import checks
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Rule
 from memvec.index._calibration import Calibration, Slack
-from memvec.index._design import IndexDesign
 from memvec.index._evidence import LARGEST_K
 
 Guarantee = Literal["model", "expected", "high_probability", "exact"]
@@ -40,10 +39,18 @@ class Request:
 
 @dataclass(eq=False)
 class Promises:
-    """Answers requests; what was answered is kept."""
+    """Answers requests; what was answered is kept.
+
+    Attributes
+    ----------
+    calibration : Calibration
+        Solves for thresholds.
+    default : Request
+        What is asked for by a search that says nothing.
+    """
 
     calibration: Calibration
-    design: IndexDesign
+    default: Request
     _kept: dict[tuple[float, Request, str], Slack] = field(default_factory=dict)
 
     def request(
@@ -54,21 +61,16 @@ class Promises:
         where: str,
     ) -> Request:
         """Return what is asked for, with what the build left as defaults."""
-        design = self.design
+        default = self.default
         if miss_rate is None and guarantee is None and confidence is None:
-            return self._default
-        rate = design.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
-        level: Guarantee = design.guarantee if guarantee is None else guarantee
+            return default
+        rate = default.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
+        level: Guarantee = default.guarantee if guarantee is None else guarantee
         checks.choice(level, "guarantee", where, get_args(Guarantee))
-        sure = design.confidence
+        sure = default.confidence
         if confidence is not None:
             sure = checks.miss_rate(confidence, where, "confidence")
         return Request(rate, level, sure, guarantee is not None)
-
-    @property
-    def _default(self) -> Request:
-        made = self.design
-        return Request(made.miss_rate, made.guarantee, made.confidence, explicit=False)
 
     def for_range(self, similarity: float, request: Request, where: str) -> Slack:
         """Return the slack for everything above a similarity."""

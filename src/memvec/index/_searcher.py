@@ -16,7 +16,7 @@ from memvec.index._explain import Explanation, StageView, draw_unit_test
 from memvec.index._monitor import Monitor
 from memvec.index._promises import Request
 from memvec.index._results import Hits, Spent, TopHits
-from memvec.index._top import search_best, search_best_exactly
+from memvec.index._top import likely_similarities, search_best, search_best_exactly
 from memvec.kernels import canonical_score_pairs
 from memvec.types import BoolArray, Float32Array, IntArray
 
@@ -38,7 +38,7 @@ class Searcher:
             return self.hits(found, parts.complete(level))
         slack = parts.promises.for_range(level, request, where)
         found = parts.cascade.search(rows, level, slack.lines, threads)
-        self.monitor.saw(rows)
+        self.monitor.saw(rows, found)
         return self.hits(found, self._marked(slack))
 
     def _marked(self, slack: Slack) -> Certificate:
@@ -59,13 +59,17 @@ class Searcher:
             request = dataclasses.replace(request, guarantee="expected", explicit=False)
         slack = parts.promises.for_best(k, request, where)
         found = search_best(
-            parts.cascade, parts.calibration, rows, k, slack.lines.slack[0], threads
+            lambda some, similarity, lines: parts.cascade.search(some, similarity, lines, threads),
+            rows,
+            k,
+            slack,
+            likely_similarities(parts.calibration, k),
         )
         if exactly:
             if not slack.certificate.complete:
                 found = search_best_exactly(parts.bounded, found, rows, k, threads)
             return self.top(found, k, parts.complete(None))
-        self.monitor.saw(rows)
+        self.monitor.saw(rows, found)
         return self.top(found, k, self._marked(slack))
 
     def some_unit(

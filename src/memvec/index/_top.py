@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
 import numpy as np
 
 from memvec.index._bounded import BoundedSearch
-from memvec.index._calibration import Calibration
-from memvec.index._cascades import ANYTHING, Cascade, Found, Lines
+from memvec.index._calibration import Calibration, Slack
+from memvec.index._cascades import ANYTHING, Found, Lines
 from memvec.kernels import N_COUNTS
 from memvec.types import Float32Array, Float64Array, IntArray
+
+Find: TypeAlias = Callable[[Float32Array, float, Lines], Found]
 
 # The k-th nearest of this share of queries is above the similarity tried first, second, ….
 _SHARES = (0.5, 0.9, 0.99)
 
 
 def search_best(
-    cascade: Cascade,
-    calibration: Calibration,
-    rows: Float32Array,
-    k: int,
-    slack: Float64Array,
-    threads: int | None,
+    find: Find, rows: Float32Array, k: int, slack: Slack, tries: Sequence[float]
 ) -> Found:
-    """Return at least k hits of each query, the best first.
+    """Return at least k hits of each query, the best first, as far as there are so many.
 
     A range that holds k hits holds the k nearest of what its similarity lets pass, and the slack
     was solved for the similarity of the k-th; so the first range with k hits is the answer.
+
+    Parameters
+    ----------
+    find : callable
+        Finds everything above a similarity with given lines of thresholds.
+    tries : sequence of float
+        Similarities to try, falling, before everything is visited.
     """
-    n_queries = len(rows)
-    answers: list[tuple[IntArray, Float64Array]] = [
-        (np.empty(0, np.int64), np.empty(0))
-    ] * n_queries
+    n_queries, stages = len(rows), slack.lines.slack[0]
+    nothing = np.empty(0, dtype=np.int64), np.empty(0)
+    answers: list[tuple[IntArray, Float64Array]] = [nothing] * n_queries
     counts = np.zeros((n_queries, N_COUNTS), dtype=np.int64)
     open_queries = np.arange(n_queries)
-    tries = [] if np.isinf(slack).any() else _similarities(calibration, k)
-    for similarity in [*tries, ANYTHING]:
+    for similarity in [*([] if slack.certificate.complete else tries), ANYTHING]:
         if not len(open_queries):
             break
-        given = np.full_like(slack, np.inf) if similarity == ANYTHING else slack
-        found = cascade.search(
-            rows[open_queries], similarity, Lines.one(similarity, given), threads
-        )
+        last = similarity == ANYTHING
+        given = np.full_like(stages, np.inf) if last else stages
+        found = find(rows[open_queries], similarity, Lines.one(similarity, given))
         counts[open_queries] += found.counts
-        enough = np.diff(found.offsets) >= k
+        enough = np.diff(found.offsets) >= (0 if last else k)
         for position in np.flatnonzero(enough):
-            span = slice(found.offsets[position], found.offsets[position] + k)
+            stop = min(found.offsets[position] + k, found.offsets[position + 1])
+            span = slice(found.offsets[position], stop)
             answers[open_queries[position]] = found.ids[span], found.scores[span]
         open_queries = open_queries[~enough]
     return _joined(answers, counts)
@@ -73,9 +78,10 @@ def _joined(answers: list[tuple[IntArray, Float64Array]], counts: IntArray) -> F
     )
 
 
-def _similarities(calibration: Calibration, k: int) -> list[float]:
+def likely_similarities(calibration: Calibration, k: int) -> list[float]:
+    """Return similarities that the k-th nearest is likely to reach, falling."""
     tries = [calibration.likely_kth_similarity(k, share) for share in _SHARES]
     return [similarity for similarity in tries if similarity > 0]
 
 
-__all__ = ["search_best", "search_best_exactly"]
+__all__ = ["Find", "likely_similarities", "search_best", "search_best_exactly"]

@@ -1,0 +1,122 @@
+"""One promise for several indexes that are searched together.
+
+Promises of single indexes do not add up to one about all of them: the miss rate is a mean over the
+queries that have matches, and each index has other queries. So the thresholds of all are solved on
+one table, of the same queries against everything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memvec.guarantee import CalibrationTable, NullLaw, Source
+from memvec.index._calibration import Calibration, Slack
+from memvec.index._cascades import Found, Lines
+from memvec.index._evidence import LOWEST_SHARE, Evidence
+from memvec.index._index import Index
+from memvec.index._promises import Guarantee, Promises, Request
+from memvec.index._top import likely_similarities
+from memvec.types import Float32Array
+
+
+@dataclass(frozen=True, eq=False)
+class JointPromise:
+    """Thresholds for several indexes at once; made by :meth:`of`.
+
+    Attributes
+    ----------
+    indexes : tuple of Index
+        What is searched.
+    promises : Promises
+        Solves for thresholds, and keeps what was solved.
+    """
+
+    indexes: tuple[Index, ...]
+    promises: Promises
+
+    @classmethod
+    def of(
+        cls,
+        indexes: Sequence[Index],
+        table: CalibrationTable | None,
+        *,
+        similarity: float,
+        default: Request,
+        source: Source | None = "reserve",
+        calibrated: str = "",
+        state: str = "",
+    ) -> JointPromise:
+        """Return the promise that a table of calibration queries against all indexes supports.
+
+        Parameters
+        ----------
+        indexes : sequence of Index
+            At least one, all built with the same configuration.
+        table : CalibrationTable or None
+            The matches of the same queries in all of them (`CalibrationTable.merged`).
+        similarity : float
+            α₀ that they are designed for.
+        default : Request
+            What a search asks for that says nothing.
+        source, calibrated, state
+            For certificates.
+        """
+        laws = [index._parts.evidence.null_law for index in indexes]
+        evidence = Evidence(
+            table=table,
+            source=source,
+            floor=LOWEST_SHARE * similarity,
+            peaks=np.empty(0, dtype=np.float32),
+            null_law=NullLaw.of_pairs(np.concatenate([law.cosines for law in laws])),
+            left_out=0,
+            calibrated=calibrated,
+            state=state,
+        )
+        cascades = tuple(index._parts.cascade for index in indexes)
+        seed = indexes[0].config.seed
+        calibration = Calibration(cascades, evidence, similarity, (similarity,), seed)
+        return cls(tuple(indexes), Promises(calibration, default))
+
+    @property
+    def null_law(self) -> NullLaw:
+        """What vectors that have nothing to do with each other score."""
+        return self.promises.calibration.evidence.null_law
+
+    def request(
+        self,
+        miss_rate: float | None,
+        guarantee: Guarantee | None,
+        confidence: float | None,
+        where: str,
+    ) -> Request:
+        """Return what a search asks for, checked."""
+        return self.promises.request(miss_rate, guarantee, confidence, where)
+
+    def for_range(self, similarity: float, request: Request, where: str) -> Slack:
+        """Return the lines of thresholds for everything above a similarity."""
+        return self.promises.for_range(similarity, request, where)
+
+    def for_best(self, k: int, request: Request, where: str) -> tuple[Slack, list[float]]:
+        """Return the slack for the k nearest, and similarities that the k-th may reach."""
+        slack = self.promises.for_best(k, request, where)
+        return slack, likely_similarities(self.promises.calibration, k)
+
+
+def search_lines(
+    index: Index, rows: Float32Array, similarity: float, lines: Lines, threads: int | None
+) -> Found:
+    """Return what an index finds above a similarity with given lines of thresholds."""
+    return index._parts.cascade.search(rows, similarity, lines, threads)
+
+
+def search_bounds(
+    index: Index, rows: Float32Array, similarity: float, threads: int | None
+) -> Found:
+    """Return everything above a similarity in an index, missing nothing."""
+    return index._parts.bounded.search(rows, similarity, threads)
+
+
+__all__ = ["JointPromise", "search_bounds", "search_lines"]
