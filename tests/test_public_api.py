@@ -7,11 +7,21 @@ import pytest
 
 import memvec
 
-SURFACE = ["Hits", "Index", "IndexConfig", "MemvecError", "TopHits", "__version__"]
+SURFACE = [
+    "Collection",
+    "Hits",
+    "Index",
+    "IndexConfig",
+    "MemvecError",
+    "TopHits",
+    "__version__",
+    "open",
+]
 ROOMS = [
     "assignment",
     "cli",
     "codes",
+    "collection",
     "constructions",
     "evaluation",
     "experiments",

@@ -11,9 +11,20 @@ Hits(2 matches of 2 queries, cost ratio ...)
 
 from importlib.metadata import version
 
+from memvec.collection import Collection
+from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
 from memvec.errors import MemvecError
 from memvec.index import Hits, Index, IndexConfig, TopHits
 
 __version__ = version("memvec")
 
-__all__ = ["Hits", "Index", "IndexConfig", "MemvecError", "TopHits", "__version__"]
+__all__ = [
+    "Collection",
+    "Hits",
+    "Index",
+    "IndexConfig",
+    "MemvecError",
+    "TopHits",
+    "__version__",
+    "open",
+]

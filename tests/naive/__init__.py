@@ -1,6 +1,8 @@
 """Slow, obvious twins of everything fast. Nothing here imports the package."""
 
 from naive.codes import disagreement, levels, passes, sign_bits, unpack
+from naive.collection import DictCollection
+from naive.collection import passes as passes_filter
 from naive.evaluation import (
     complexity_ratio,
     mann_whitney,
@@ -21,6 +23,7 @@ from naive.units import (
 )
 
 __all__ = [
+    "DictCollection",
     "best_units",
     "canonical_score",
     "complexity_ratio",
@@ -32,6 +35,7 @@ __all__ = [
     "memory_vector",
     "misses",
     "passes",
+    "passes_filter",
     "pinv_memory_vector",
     "plain_average_precision",
     "range_in_units",

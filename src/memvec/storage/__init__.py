@@ -13,7 +13,8 @@ it, and then replaces the manifest by a rename: at every moment the folder is th
 new. Nothing is ever pickled or unpickled.
 """
 
+from memvec.storage import _disk as disk
 from memvec.storage._read import open_folder
 from memvec.storage._write import write_folder
 
-__all__ = ["open_folder", "write_folder"]
+__all__ = ["disk", "open_folder", "write_folder"]

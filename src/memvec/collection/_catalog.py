@@ -1,0 +1,277 @@
+"""The catalog: one SQLite file, the journal and the only commit point of a collection."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from memvec.collection._settings import Settings
+from memvec.errors import (
+    CorruptIndexError,
+    InvalidValueError,
+    LockedError,
+    MemvecError,
+    StorageError,
+    UnknownVersionError,
+)
+
+CATALOG = "catalog.sqlite"
+FORMAT_VERSION = 1
+# "mvec" in ASCII: tells a collection's catalog from any other SQLite file.
+_APPLICATION_ID = 0x6D766563
+
+# An item keeps its row, marked, after it was deleted: what a reader found before still has a name.
+# Its key is a number that is never used again; a replaced item gets a new one. Vectors lie in
+# blobs of many rows with consecutive keys: one row a vector would be written at half the speed.
+_SCHEMA = """
+CREATE TABLE settings (value TEXT NOT NULL);
+CREATE TABLE state (
+    change INTEGER NOT NULL, next_key INTEGER NOT NULL, next_segment INTEGER NOT NULL
+);
+CREATE TABLE items (
+    key INTEGER PRIMARY KEY, id NOT NULL, metadata TEXT NOT NULL, deleted INTEGER NOT NULL DEFAULT 0
+);
+CREATE UNIQUE INDEX items_by_id ON items (id) WHERE deleted = 0;
+CREATE INDEX items_deleted ON items (key) WHERE deleted = 1;
+CREATE TABLE waiting (
+    first_key INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL, crc32 TEXT NOT NULL,
+    vectors BLOB NOT NULL
+);
+CREATE TABLE segments (segment INTEGER PRIMARY KEY, n_rows INTEGER NOT NULL);
+CREATE TABLE segment_files (
+    segment INTEGER NOT NULL, file TEXT NOT NULL, size INTEGER NOT NULL, crc32 TEXT NOT NULL,
+    PRIMARY KEY (segment, file)
+) WITHOUT ROWID;
+CREATE TABLE calibration (
+    segment INTEGER PRIMARY KEY, n_queries INTEGER NOT NULL, n_matches INTEGER NOT NULL
+);
+"""
+
+# Read by every connection. Five seconds: readers of WAL wait for nobody except while the log is
+# recovered after a crash.
+_BUSY_SECONDS = 5.0
+
+
+class Catalog:
+    """A connection, used by one thread at a time.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    lock : RLock
+        Held by whoever uses the connection; also while a change is made in memory that goes with
+        one in the catalog.
+    """
+
+    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        self._connection = connection
+
+    @classmethod
+    def create(cls, folder: Path, settings: Settings) -> None:
+        """Make the file, in one transaction."""
+        path = folder / CATALOG
+        with translated(path), _closing(_connect(path, "rwc")) as connection:
+            # Pages that deletes leave empty go back to the disk when `compact` asks for it.
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            # The write-ahead log: readers keep the state they began with while a writer commits,
+            # and a commit is one sequential write and one fsync.
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+            connection.execute("INSERT INTO settings VALUES (?)", [settings.to_json()])
+            connection.execute("INSERT INTO state VALUES (0, 0, 1)")
+            connection.execute("COMMIT")
+
+    @classmethod
+    def open_to_write(cls, folder: Path) -> Catalog:
+        """Open the file; the caller holds the writer's lock."""
+        path = folder / CATALOG
+        with translated(path):
+            connection = _connect(path, "rw")
+            # FULL: the log is synced at each commit, so that what was acknowledged survives a loss
+            # of power; NORMAL would only promise a consistent file.
+            connection.execute("PRAGMA synchronous = FULL")
+            # Pages of 4 KiB in the log before they are moved into the file. 16 MiB rather than the
+            # usual 4: a batch of 1,000 vectors of 384 dimensions takes 1.5 MiB, and moving syncs.
+            connection.execute("PRAGMA wal_autocheckpoint = 4096")
+            return cls(path, connection)
+
+    @classmethod
+    def open_to_read(cls, folder: Path) -> Catalog:
+        """Open the file without the right to write."""
+        path = folder / CATALOG
+        with translated(path):
+            try:
+                connection = _connect(path, "ro")
+                connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+            except sqlite3.OperationalError:
+                if path.with_name(f"{CATALOG}-wal").exists():
+                    raise
+                # On a read-only disk SQLite cannot share its log; without a log it needs none.
+                connection = _connect(path, "ro&immutable=1")
+            return cls(path, connection)
+
+    def close(self) -> None:
+        """Close the connection; whatever was read through it stays as it is."""
+        with self.lock:
+            self._connection.close()
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a question."""
+        with self.lock, translated(self.path):
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
+        """Run one statement."""
+        with translated(self.path):
+            self._connection.execute(sql, parameters)
+
+    def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Run one statement for each row."""
+        with translated(self.path):
+            self._connection.executemany(sql, rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Make all changes of the block, on the disk when it ends, or none of them."""
+        with self.lock:
+            self.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self.execute("UPDATE state SET change = change + 1")
+                self.execute("COMMIT")
+            except BaseException:
+                # A full disk makes SQLite roll back by itself.
+                with suppress(MemvecError):
+                    self.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let everything read in the block be of one committed state."""
+        with self.lock:
+            if self._connection.in_transaction:  # a reader's, which lasts
+                yield
+                return
+            self.hold()
+            try:
+                yield
+            finally:
+                self.release()
+
+    def hold(self) -> None:
+        """Keep the state that is committed now for all that is read from here on."""
+        with self.lock:
+            self.execute("BEGIN")
+            self.rows("SELECT change FROM state")  # a transaction begins with its first read
+
+    def release(self) -> None:
+        """Let go of the state that is held."""
+        with self.lock:
+            self.execute("ROLLBACK")
+
+    def empty_log(self) -> bool:
+        """Move everything from the log into the file; False where a reader is in the way."""
+        with self.lock:
+            self.rows("PRAGMA busy_timeout = 0")  # readers may stay for hours
+            [(busy, _, _)] = self.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.rows(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
+        return bool(busy == 0)
+
+    def give_back_pages(self) -> None:
+        """Shrink the file by the pages that deletes have left empty."""
+        with self.lock, translated(self.path):
+            # As a script: a plain statement is stepped once, which frees one page.
+            self._connection.executescript("PRAGMA incremental_vacuum")
+
+    def settings(self) -> Settings:
+        """Return what the collection was created with."""
+        return Settings.from_json(self._only("SELECT value FROM settings"))
+
+    def change(self) -> int:
+        """Return the number of changes committed."""
+        return int(self._only("SELECT change FROM state"))
+
+    def _only(self, sql: str) -> Any:
+        match self.rows(sql):
+            case [(value,)]:
+                return value
+        raise CorruptIndexError(f"{self.path} is damaged: it does not hold one state.")
+
+    def check_format(self) -> bool:
+        """Return False where the file is empty still; raise where it is not this format."""
+        [(version,)] = self.rows("PRAGMA user_version")
+        [(application,)] = self.rows("PRAGMA application_id")
+        if application == 0 and version == 0 and not self.rows("SELECT 1 FROM sqlite_master"):
+            return False
+        if application != _APPLICATION_ID:
+            raise CorruptIndexError(f"{self.path} is not the catalog of a collection.")
+        if version != FORMAT_VERSION:
+            raise UnknownVersionError(
+                f"{self.path} is of format version {version}; "
+                f"this memvec reads version {FORMAT_VERSION}."
+            )
+        return True
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    # Transactions are begun and ended in so many words; the lock keeps threads apart.
+    return sqlite3.connect(
+        uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
+    )
+
+
+@contextmanager
+def _closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise memvec's errors in place of those of SQLite."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise  # an id that exists, which the caller names
+    except sqlite3.ProgrammingError:
+        raise InvalidValueError(f"The collection in {path.parent} was closed.") from None
+    except sqlite3.DatabaseError as error:
+        raise _typed(path, error) from error
+
+
+_REFUSALS = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
+    sqlite3.SQLITE_PERM: errno.EACCES,
+}
+
+
+def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
+    # The low byte is the kind of error, the rest its cause.
+    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
+    if kind in _REFUSALS:
+        return StorageError(_REFUSALS[kind], f"{path}: {error}")
+    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LockedError(errno.EAGAIN, f"{path} is busy: {error}")
+    return CorruptIndexError(f"{path} is damaged: {error}.")
+
+
+__all__ = ["CATALOG", "FORMAT_VERSION", "Catalog", "translated"]

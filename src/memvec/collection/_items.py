@@ -1,0 +1,121 @@
+"""Questions to the catalog about items."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memvec import checks
+from memvec.collection._catalog import Catalog
+from memvec.collection._checksums import crc_text
+from memvec.collection._ids import Id, Metadata
+from memvec.errors import InvalidValueError
+from memvec.kernels import blocks
+from memvec.types import Float32Array, IntArray
+
+# Rows of one blob of waiting vectors: 1.5 MiB at 384 dimensions.
+_BLOB_ROWS = 1024
+
+
+class Item(NamedTuple):
+    """An item of a collection.
+
+    Attributes
+    ----------
+    id : int or str
+    vector : ndarray of shape (dim,)
+        As it is stored: float32, norm 1.
+    metadata : dict
+    """
+
+    id: Id
+    vector: Float32Array
+    metadata: Metadata
+
+
+def keys_of(catalog: Catalog, ids: Sequence[Id]) -> dict[Id, int]:
+    """Return the keys of those ids that are there."""
+    # One parameter whatever their number: SQLite takes a limited number of them.
+    sql = """
+        SELECT items.id, items.key FROM json_each(?) AS wanted
+        JOIN items ON items.id = wanted.value WHERE items.deleted = 0
+    """
+    found = catalog.rows(sql, [json.dumps(list(ids), ensure_ascii=False)])
+    return dict(found)
+
+
+def ids_of(catalog: Catalog, keys: IntArray) -> dict[int, Id]:
+    """Return the ids of keys, deleted or not; some may be gone for good."""
+    sql = """
+        SELECT items.key, items.id FROM json_each(?) AS wanted
+        JOIN items ON items.key = wanted.value
+    """
+    return dict(catalog.rows(sql, [json.dumps(keys.tolist())]))
+
+
+def records_of(catalog: Catalog, keys: IntArray) -> dict[int, tuple[Id, Metadata]]:
+    """Return ids and metadata of keys, deleted or not; some may be gone for good."""
+    sql = """
+        SELECT items.key, items.id, items.metadata FROM json_each(?) AS wanted
+        JOIN items ON items.key = wanted.value
+    """
+    found = catalog.rows(sql, [json.dumps(keys.tolist())])
+    return {key: (name, json.loads(metadata)) for key, name, metadata in found}
+
+
+def insert_items(
+    catalog: Catalog, rows: Float32Array, ids: Sequence[Id], metadata: Sequence[str], where: str
+) -> IntArray:
+    """Write items and their vectors, inside a transaction; return their keys."""
+    [(first,)] = catalog.rows("SELECT next_key FROM state")
+    keys = np.arange(first, first + len(rows))
+    try:
+        catalog.execute_many(
+            "INSERT INTO items (key, id, metadata) VALUES (?, ?, ?)",
+            zip(keys.tolist(), ids, metadata, strict=True),
+        )
+    except sqlite3.IntegrityError:
+        # Ids of this call that were written before the one that failed are not the culprits.
+        existing = keys_of(catalog, ids)
+        known = next(name for name in ids if existing.get(name, first) < first)
+        expected = "ids that are new; upsert replaces items"
+        raise InvalidValueError(
+            checks.message("ids", where, expected, f"{known!r}, which exists")
+        ) from None
+    for start, stop in blocks(len(rows), _BLOB_ROWS):
+        blob = np.ascontiguousarray(rows[start:stop], dtype="<f4").tobytes()
+        values = [first + start, stop - start, crc_text(zlib.crc32(blob)), blob]
+        catalog.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", values)
+    catalog.execute("UPDATE state SET next_key = ?", [first + len(rows)])
+    return keys
+
+
+def mark_deleted(catalog: Catalog, keys: Sequence[int]) -> None:
+    """Delete items, inside a transaction."""
+    catalog.execute_many("UPDATE items SET deleted = 1 WHERE key = ?", ((key,) for key in keys))
+
+
+def fresh_ids(catalog: Catalog, n_rows: int) -> list[Id]:
+    """Return integers above every integer id there is."""
+    # Every text comes after every integer, in the index too.
+    sql = "SELECT id FROM items WHERE deleted = 0 AND id < '' ORDER BY id DESC LIMIT 1"
+    [(next_key,)] = catalog.rows("SELECT next_key FROM state")
+    largest: list[tuple[Any, ...]] = catalog.rows(sql)
+    first = max(next_key, largest[0][0] + 1) if largest else next_key
+    return list(range(first, first + n_rows))
+
+
+__all__ = [
+    "Item",
+    "fresh_ids",
+    "ids_of",
+    "insert_items",
+    "keys_of",
+    "mark_deleted",
+    "records_of",
+]

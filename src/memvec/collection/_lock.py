@@ -1,0 +1,52 @@
+"""One writer at a time."""
+
+from __future__ import annotations
+
+import errno
+import sqlite3
+from pathlib import Path
+
+from memvec.errors import CorruptIndexError, LockedError, StorageError
+
+LOCK = "writer.lock"
+
+
+def check_lock(folder: Path) -> None:
+    """Raise where the file of the lock holds something, which would keep every writer out."""
+    path = folder / LOCK
+    if path.is_file() and path.stat().st_size:
+        raise CorruptIndexError(f"{path} is damaged: it must be empty.")
+
+
+class WriterLock:
+    """A lock on a collection, held until `release` or until the process ends, however it ends.
+
+    It is SQLite's exclusive lock on an empty file: the same on every system, and it also tells
+    apart two writers in one process.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder / LOCK
+        check_lock(folder)
+        try:
+            self._connection = sqlite3.connect(
+                path, timeout=0, isolation_level=None, check_same_thread=False
+            )
+            self._connection.execute("PRAGMA journal_mode = OFF")  # nothing is ever written
+            self._connection.execute("BEGIN EXCLUSIVE")
+        except sqlite3.DatabaseError as error:
+            if hasattr(self, "_connection"):
+                self._connection.close()
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY:
+                raise StorageError(errno.EACCES, f"{path}: {error}") from error
+            raise LockedError(
+                errno.EAGAIN,
+                f"{folder} is being written by someone else; open it with read_only=True, or wait",
+            ) from None
+
+    def release(self) -> None:
+        """Let the next writer in."""
+        self._connection.close()
+
+
+__all__ = ["LOCK", "WriterLock", "check_lock"]

@@ -1,0 +1,89 @@
+"""Sealing by itself: in a thread, while items come in, or within the call that makes it due."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable
+
+from memvec.errors import MemvecError
+
+# Where so many times as many vectors wait as make a segment, those who add wait for the sealer:
+# searches scan what waits.
+_MOST_WAITING = 10
+
+
+class Sealer:
+    """Runs the sealing of a collection when it is due; what was added is safe in any case.
+
+    Parameters
+    ----------
+    seal : callable
+        Makes a segment of what waits.
+    n_waiting : callable
+        Returns how many vectors wait.
+    seal_at : int
+        So many waiting vectors are due to be sealed; 0 for never.
+    background : bool
+        Run it in a thread.
+    """
+
+    def __init__(
+        self,
+        seal: Callable[[], object],
+        n_waiting: Callable[[], int],
+        seal_at: int,
+        *,
+        background: bool,
+    ) -> None:
+        self._seal, self._n_waiting = seal, n_waiting
+        self._seal_at, self._background = seal_at, background
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._error: Exception | None = None
+
+    def look(self) -> None:
+        """Seal if it is due."""
+        self._complain()
+        if not self._is_due():
+            return
+        if not self._background:
+            self._try()
+            self._complain()
+            return
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._try, name="memvec-sealer")
+                self._thread.start()
+            thread = self._thread
+        if self._n_waiting() >= _MOST_WAITING * self._seal_at:
+            thread.join()
+
+    def wait(self) -> None:
+        """Wait until nothing is being sealed."""
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            thread.join()
+        self._complain()
+
+    def _is_due(self) -> bool:
+        return 0 < self._seal_at <= self._n_waiting()
+
+    def _try(self) -> None:
+        try:
+            while self._is_due():
+                self._seal()
+        # RuntimeError: the interpreter is shutting down and starts no more threads.
+        except (MemvecError, OSError, RuntimeError) as error:
+            self._error = error
+
+    def _complain(self) -> None:
+        """Warn of a failure, once, in the thread of the user."""
+        error, self._error = self._error, None
+        if error is not None:
+            text = f"Waiting vectors could not be sealed, and wait on: {error}"
+            warnings.warn(text, RuntimeWarning, stacklevel=5)
+
+
+__all__ = ["Sealer"]

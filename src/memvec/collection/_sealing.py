@@ -1,0 +1,123 @@
+"""From waiting vectors and old segments to new segments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from memvec.collection._catalog import Catalog
+from memvec.collection._checksums import FileSum
+from memvec.collection._segment import Segment, remove_segment, segment_folder
+from memvec.collection._settings import SEAL_AT
+from memvec.collection._state import Part, State
+from memvec.collection._store import Store
+from memvec.types import IntArray
+
+# So many segments of one size are merged into one of the next.
+FAN_OUT = 10
+
+
+def rewrite(
+    store: Store, segments: Sequence[Part[Segment]], *, waiting: bool, progress: bool | None
+) -> int:
+    """Make one segment of some segments and, if asked, of all that waits; return its rows.
+
+    Deleted rows are left behind. Until the commit, the new files are an orphan that the next
+    writer removes; after it, the old ones are. Items may be added and deleted meanwhile.
+    """
+    before = store.state
+    sources: list[Part[Any]] = [*segments, *([before.waiting] if waiting else [])]
+    keys = np.sort(_concatenated([part.keys[part.alive] for part in sources]))
+    purged = _concatenated([part.keys[~part.alive] for part in sources])
+    [(number,)] = store.catalog.rows("SELECT next_segment FROM state")
+    folder = segment_folder(store.folder, number)
+    files: dict[str, FileSum] = {}
+    try:
+        if folder.exists():
+            remove_segment(folder)
+        if len(keys):
+            vectors = before.vectors(keys, store.settings.dim)
+            files = Segment.write(folder, vectors, keys, store.settings, progress)
+        with store.catalog.lock:
+            last = before.waiting.keys[-1] if waiting and len(before.waiting.keys) else -1
+            _commit(store.catalog, number, len(keys), files, segments, int(last), purged)
+            made = Segment.open(folder, number, files) if len(keys) else None
+            store.publish(_after(store.state, made, segments, int(last)))
+    except BaseException:
+        with suppress(OSError):
+            if not store.catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number]):
+                remove_segment(folder)
+        raise
+    for part in segments:
+        with suppress(OSError):  # in use (Windows): the next writer removes it
+            remove_segment(part.rows.folder)
+    return len(keys)
+
+
+def _concatenated(arrays: list[IntArray]) -> IntArray:
+    return np.concatenate([np.empty(0, dtype=np.int64), *arrays])
+
+
+def _commit(
+    catalog: Catalog,
+    number: int,
+    n_rows: int,
+    files: Mapping[str, FileSum],
+    old: Sequence[Part[Segment]],
+    last: int,
+    purged: IntArray,
+) -> None:
+    """Name the new segment in place of what it was made of."""
+    with catalog.transaction():
+        name_segment(catalog, number, n_rows, files, [part.rows.number for part in old])
+        catalog.execute("DELETE FROM waiting WHERE first_key <= ?", [last])
+        catalog.execute_many("DELETE FROM items WHERE key = ?", ((k,) for k in purged.tolist()))
+
+
+def name_segment(
+    catalog: Catalog, number: int, n_rows: int, files: Mapping[str, FileSum], old: Sequence[int]
+) -> None:
+    """Put a segment in place of others, inside a transaction; one of no rows is not named."""
+    if n_rows:
+        catalog.execute("INSERT INTO segments VALUES (?, ?)", [number, n_rows])
+        catalog.execute_many(
+            "INSERT INTO segment_files VALUES (?, ?, ?, ?)",
+            [(number, name, *saved) for name, saved in files.items()],
+        )
+    catalog.execute("UPDATE state SET next_segment = ?", [number + 1])
+    for table in ("segments", "segment_files", "calibration"):
+        numbers = [(one,) for one in old]
+        catalog.execute_many(f"DELETE FROM {table} WHERE segment = ?", numbers)
+
+
+def _after(now: State, made: Segment | None, old: Sequence[Part[Segment]], last: int) -> State:
+    """Return the state after the commit; what was deleted since the building began stays so."""
+    gone = {part.rows.number for part in old}
+    segments = [part for part in now.segments if part.rows.number not in gone]
+    if made is not None:
+        dead = _concatenated([part.keys[~part.alive] for part in now.parts])
+        segments.append(Part(made, ~np.isin(made.keys, dead)))
+    waiting = now.waiting
+    if last >= 0:
+        waiting = Part(waiting.rows.after(last), waiting.alive[waiting.keys > last])
+    return replace(now, segments=tuple(segments), waiting=waiting)
+
+
+def due_to_merge(store: Store) -> list[Part[Segment]]:
+    """Return the segments of the smallest size that there are too many of."""
+    base = store.settings.seal_at or SEAL_AT
+    sizes: dict[int, list[Part[Segment]]] = {}
+    for part in store.state.segments:
+        size = 0
+        while part.n_alive >= base * FAN_OUT ** (size + 1):
+            size += 1
+        sizes.setdefault(size, []).append(part)
+    due = [parts for _, parts in sorted(sizes.items()) if len(parts) >= FAN_OUT]
+    return due[0] if due else []
+
+
+__all__ = ["FAN_OUT", "due_to_merge", "name_segment", "rewrite"]

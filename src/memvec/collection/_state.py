@@ -1,0 +1,181 @@
+"""One committed state of a collection: what a search sees from its beginning to its end."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from memvec.collection._catalog import Catalog
+from memvec.collection._checksums import FileSum, crc_text
+from memvec.collection._segment import Segment, segment_folder
+from memvec.collection._waiting import Waiting
+from memvec.errors import CorruptIndexError
+from memvec.types import BoolArray, Float32Array, IntArray
+
+Rows = TypeVar("Rows", Segment, Waiting)
+
+
+@dataclass(frozen=True, eq=False)
+class Part(Generic[Rows]):
+    """A segment, or the waiting vectors, with what of them was deleted.
+
+    Attributes
+    ----------
+    rows : Segment or Waiting
+        Vectors by row number, and the key of each.
+    alive : ndarray of shape (n_rows,)
+        False where the item was deleted or replaced.
+    """
+
+    rows: Rows
+    alive: BoolArray
+
+    @cached_property
+    def n_alive(self) -> int:
+        """Items that were not deleted."""
+        return int(np.count_nonzero(self.alive))
+
+    @property
+    def keys(self) -> IntArray:
+        """The item of each row, rising."""
+        return self.rows.keys
+
+    def find(self, keys: IntArray) -> tuple[BoolArray, IntArray]:
+        """Return which keys are here, and the rows of those that are."""
+        if not len(self.keys):
+            return np.zeros(len(keys), dtype=bool), np.empty(0, dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        here = np.asarray(self.keys[rows] == keys)
+        return here, rows[here]
+
+    def without(self, keys: IntArray) -> Part[Rows]:
+        """Return the part after a deletion."""
+        here, rows = self.find(keys)
+        if not here.any():
+            return self
+        alive = self.alive.copy()
+        alive[rows] = False
+        return Part(self.rows, alive)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything that is searched.
+
+    Attributes
+    ----------
+    change : int
+        The number of changes committed before.
+    segments : tuple of Part
+        In the order they were made.
+    waiting : Part
+        What no segment holds yet.
+    """
+
+    change: int
+    segments: tuple[Part[Segment], ...]
+    waiting: Part[Waiting]
+
+    @property
+    def parts(self) -> tuple[Part[Segment] | Part[Waiting], ...]:
+        """The segments, then what waits."""
+        return (*self.segments, self.waiting)
+
+    @cached_property
+    def n_items(self) -> int:
+        """Items that were not deleted."""
+        return sum(part.n_alive for part in self.parts)
+
+    def without(self, keys: IntArray) -> State:
+        """Return the state after a deletion, its number the same."""
+        segments = tuple(part.without(keys) for part in self.segments)
+        return replace(self, segments=segments, waiting=self.waiting.without(keys))
+
+    def with_waiting(self, rows: Float32Array, keys: IntArray) -> State:
+        """Return the state after an addition, its number the same."""
+        alive = np.concatenate([self.waiting.alive, np.ones(len(keys), dtype=bool)])
+        return replace(self, waiting=Part(self.waiting.rows.followed_by(rows, keys), alive))
+
+    def live_keys(self) -> IntArray:
+        """Return the keys of all items, rising: the order in which they came."""
+        return np.sort(np.concatenate([part.keys[part.alive] for part in self.parts]))
+
+    def vectors(self, keys: IntArray, dim: int) -> Float32Array:
+        """Return the vectors of items, all of which are here, deleted or not."""
+        vectors = np.empty((len(keys), dim), dtype=np.float32)
+        for part in self.parts:
+            here, rows = part.find(keys)
+            if here.any():
+                vectors[here] = part.rows.vectors(rows)
+        return vectors
+
+
+def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) -> State:
+    """Read the state that is committed now; segments that are known already are not opened again.
+
+    The caller sees to it that all that is read belongs to one state.
+    """
+    dead = _keys(catalog, "SELECT key FROM items WHERE deleted = 1")
+    opened = {part.rows.number: part.rows for part in known.segments} if known else {}
+    segments = tuple(
+        Part(segment, ~np.isin(segment.keys, dead))
+        for segment in _segments(catalog, folder, opened)
+    )
+    waiting = Waiting.empty(dim)
+    for rows, keys in _read_waiting(catalog, dim):
+        waiting = waiting.followed_by(rows, keys)
+    return State(catalog.change(), segments, Part(waiting, ~np.isin(waiting.keys, dead)))
+
+
+def _keys(catalog: Catalog, sql: str) -> IntArray:
+    return np.array([key for (key,) in catalog.rows(sql)], dtype=np.int64)
+
+
+def _segments(catalog: Catalog, folder: Path, opened: Mapping[int, Segment]) -> Iterator[Segment]:
+    for number, files in files_of_segments(catalog).items():
+        if number in opened:
+            yield opened[number]
+        else:
+            yield Segment.open(segment_folder(folder, number), number, files)
+
+
+def files_of_segments(catalog: Catalog) -> dict[int, dict[str, FileSum]]:
+    """Return the size and checksum of each file of each segment, in the order of numbers."""
+    numbers = catalog.rows("SELECT segment FROM segments ORDER BY segment")
+    files: dict[int, dict[str, FileSum]] = {number: {} for (number,) in numbers}
+    sql = "SELECT segment, file, size, crc32 FROM segment_files JOIN segments USING (segment)"
+    for segment, file, size, crc32 in catalog.rows(sql):
+        files[segment][file] = FileSum(size, crc32)
+    return files
+
+
+def _read_waiting(catalog: Catalog, dim: int) -> Iterator[tuple[Float32Array, IntArray]]:
+    """Yield the waiting vectors and their keys, blob by blob."""
+    for _, text in broken_blobs(catalog, dim):
+        raise CorruptIndexError(text)
+    sql = "SELECT first_key, n_rows, vectors FROM waiting ORDER BY first_key"
+    for first_key, n_rows, blob in catalog.rows(sql):
+        rows = np.frombuffer(blob, dtype="<f4").reshape(n_rows, dim)
+        yield rows, np.arange(first_key, first_key + n_rows)
+
+
+def broken_blobs(catalog: Catalog, dim: int) -> Iterator[tuple[int, str]]:
+    """Yield the first key of each blob that is damaged, and what is wrong."""
+    sql = "SELECT first_key, n_rows, crc32, vectors FROM waiting ORDER BY first_key"
+    for first_key, n_rows, saved, blob in catalog.rows(sql):
+        found = crc_text(zlib.crc32(blob))
+        if found != saved or len(blob) != 4 * dim * n_rows:
+            yield (
+                first_key,
+                f"{catalog.path} is damaged: the checksum (CRC-32) of the {n_rows} vectors from "
+                f"key {first_key} on is {found}, saved was {saved}.",
+            )
+
+
+__all__ = ["Part", "State", "broken_blobs", "files_of_segments", "load_state"]

@@ -1,0 +1,215 @@
+"""The folder of a collection: created, opened, refreshed, closed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from memvec.collection._catalog import CATALOG, Catalog
+from memvec.collection._checksums import CHECKSUM, check_catalog, forget_catalog, note_catalog
+from memvec.collection._lock import LOCK, WriterLock
+from memvec.collection._segment import SEGMENTS, remove_segment, segment_folder
+from memvec.collection._settings import Settings, settle
+from memvec.collection._state import State, load_state
+from memvec.errors import CorruptIndexError, IndexNotFoundError, MemvecError, StorageError
+from memvec.storage import disk
+
+# What creating a collection makes before its first commit; nothing else may be in the folder then.
+_OWN_NAMES = {CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm", f"{CATALOG}-journal", LOCK, SEGMENTS}
+
+
+class Store:
+    """A catalog and the state read from it.
+
+    Attributes
+    ----------
+    folder : Path
+        Where everything is.
+    settings : Settings
+        What the collection was created with.
+    catalog : Catalog
+        The connection.
+    state : State
+        What searches see.
+    """
+
+    folder: Path
+    settings: Settings
+    catalog: Catalog
+    state: State
+
+    def __init__(self, folder: Path, given: dict[str, Any], *, read_only: bool) -> None:
+        self.folder = folder
+        self._lock = None if read_only else _locked(folder, given)
+        try:
+            self.catalog = self._open_catalog(given)
+        except BaseException:
+            self._release()
+            raise
+        try:
+            self._begin(given)
+        except BaseException:
+            self.catalog.close()
+            self._release()
+            raise
+
+    @property
+    def read_only(self) -> bool:
+        """Whether changes are refused."""
+        return self._lock is None
+
+    def _open_catalog(self, given: dict[str, Any]) -> Catalog:
+        if self.read_only:
+            _check_exists(self.folder)
+        check_catalog(self.folder)
+        if self.read_only:
+            return Catalog.open_to_read(self.folder)
+        if (self.folder / CATALOG).exists():
+            catalog = Catalog.open_to_write(self.folder)
+            try:
+                if catalog.check_format():
+                    return catalog
+            except MemvecError:
+                catalog.close()
+                raise
+            catalog.close()
+        _create(self.folder, given)
+        return Catalog.open_to_write(self.folder)
+
+    def _begin(self, given: dict[str, Any]) -> None:
+        if self.read_only and not self.catalog.check_format():
+            raise _not_found(self.folder)
+        self.settings = settle(self.catalog.settings(), given)
+        if self.read_only:
+            self.catalog.hold()
+            self.state = self._load_held(None)
+            return
+        self._remove_orphans()
+        with self.catalog.snapshot():
+            self.state = self._load(None)
+        forget_catalog(self.folder)
+
+    def _load(self, known: State | None) -> State:
+        return load_state(self.catalog, self.folder, self.settings.dim, known)
+
+    def _load_held(self, known: State | None) -> State:
+        """Read the state that is held; if its files were removed meanwhile, a newer one."""
+        while True:
+            change = self.catalog.change()
+            try:
+                return self._load(known)
+            except (CorruptIndexError, FileNotFoundError):
+                self.catalog.release()
+                self.catalog.hold()
+                if self.catalog.change() == change:
+                    raise
+
+    def refresh(self) -> None:
+        """Read the state that is committed now."""
+        with self.catalog.lock:
+            if self.read_only:
+                self.catalog.release()
+                self.catalog.hold()
+            if self.catalog.change() != self.state.change:
+                load = self._load_held if self.read_only else self._load
+                self.state = load(self.state)
+
+    def publish(self, state: State) -> None:
+        """Let searches see what was committed; the caller holds the catalog's lock."""
+        self.state = replace(state, change=self.catalog.change())
+
+    def check_writable(self) -> None:
+        """Raise where the collection was opened to be read."""
+        if self.read_only:
+            raise StorageError(errno.EROFS, f"{self.folder} was opened with read_only=True")
+
+    def _remove_orphans(self) -> None:
+        """Remove what crashed writers left, or what could not be removed while it was in use."""
+        named = {number for (number,) in self.catalog.rows("SELECT segment FROM segments")}
+        keep = {segment_folder(self.folder, number).name for number in named}
+        segments = self.folder / SEGMENTS
+        if not segments.is_dir():
+            raise CorruptIndexError(f"{segments} is missing, or not a folder.")
+        for name in sorted(set(os.listdir(segments)) - keep):
+            with suppress(OSError):
+                remove_segment(segments / name)
+        with suppress(OSError):
+            (self.folder / f"{CHECKSUM}.tmp").unlink()
+
+    def close(self) -> None:
+        """Let go of everything; the writer also notes the checksum of the catalog."""
+        quiet = False
+        if not self.read_only:
+            with suppress(MemvecError):
+                quiet = self.catalog.empty_log()
+        self.catalog.close()
+        if quiet:
+            with suppress(OSError):  # a full disk: it is only a checksum
+                note_catalog(self.folder)
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+
+
+def _locked(folder: Path, given: dict[str, Any]) -> WriterLock:
+    """Take the writer's lock; in a new folder, if a collection is to be created."""
+    if folder.exists():
+        _check_own(folder, given)
+        return WriterLock(folder)
+    if "dim" not in given:
+        raise _not_found(folder)
+    if not folder.parent.is_dir():
+        raise IndexNotFoundError(
+            f"A collection cannot be created at {folder}: its parent folder does not exist."
+        )
+    disk.make_folder(folder)
+    disk.sync_folder(folder.parent)
+    return WriterLock(folder)
+
+
+def _check_own(folder: Path, given: dict[str, Any]) -> None:
+    """Raise where a folder is something else, before anything is written to it."""
+    if not folder.is_dir():
+        raise CorruptIndexError(f"{folder} is not a collection: it is not a folder.")
+    if (folder / CATALOG).is_file():
+        return
+    foreign = sorted(set(os.listdir(folder)) - _OWN_NAMES)
+    if foreign or (folder / CATALOG).exists():
+        held = foreign[0] if foreign else CATALOG
+        raise CorruptIndexError(
+            f"{folder} is not a collection: it holds {held!r} and no file {CATALOG}."
+        )
+    if "dim" not in given:
+        raise _not_found(folder)
+
+
+def _check_exists(folder: Path) -> None:
+    if not folder.exists():
+        raise _not_found(folder)
+    _check_own(folder, {})
+
+
+def _create(folder: Path, given: dict[str, Any]) -> None:
+    """Make an empty collection; the last step is the commit in the catalog."""
+    if "dim" not in given:
+        raise _not_found(folder)
+    segments = folder / SEGMENTS
+    if not segments.is_dir():
+        disk.make_folder(segments)
+    Catalog.create(folder, Settings(**given))
+    disk.sync_folder(folder)
+
+
+def _not_found(folder: Path) -> IndexNotFoundError:
+    return IndexNotFoundError(
+        f"There is no collection at {folder}. To create one, give 'dim', the vectors' dimension."
+    )
+
+
+__all__ = ["Store"]

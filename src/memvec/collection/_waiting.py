@@ -1,0 +1,61 @@
+"""Vectors that no segment holds yet."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec.types import Float32Array, IntArray
+
+_SMALLEST_ROOM = 1024
+
+
+class Waiting:
+    """Waiting vectors in memory, in the order they came; it never changes, it is followed by more.
+
+    Several of them share one piece of memory, each seeing the rows that were there when it was
+    made; so adding rows does not copy those before them.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (n_rows,)
+        The item of each row, rising.
+    rows : ndarray of shape (n_rows, dim)
+        The vectors.
+    """
+
+    def __init__(self, room: Float32Array, room_for_keys: IntArray, n_rows: int) -> None:
+        self._room, self._room_for_keys = room, room_for_keys
+        self.rows, self.keys = room[:n_rows], room_for_keys[:n_rows]
+
+    @classmethod
+    def empty(cls, dim: int) -> Waiting:
+        """Return one without rows."""
+        return cls(np.empty((0, dim), np.float32), np.empty(0, np.int64), 0)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    def vectors(self, rows: IntArray) -> Float32Array:
+        """Return the vectors of some rows."""
+        return self.rows[rows]
+
+    def followed_by(self, rows: Float32Array, keys: IntArray) -> Waiting:
+        """Return these rows and some more. The last of a line may be followed, the others not."""
+        n_before, n_after = len(self), len(self) + len(rows)
+        room, room_for_keys = self._room, self._room_for_keys
+        if n_after > len(room):
+            capacity = max(_SMALLEST_ROOM, 2 * n_after)
+            room = np.empty((capacity, rows.shape[1]), np.float32)
+            room_for_keys = np.empty(capacity, np.int64)
+            room[:n_before], room_for_keys[:n_before] = self.rows, self.keys
+        room[n_before:n_after], room_for_keys[n_before:n_after] = rows, keys
+        return Waiting(room, room_for_keys, n_after)
+
+    def after(self, key: int) -> Waiting:
+        """Return a copy of the rows whose key is larger."""
+        kept = self.keys > key
+        empty = Waiting.empty(self.rows.shape[1])
+        return empty.followed_by(self.rows[kept], self.keys[kept])
+
+
+__all__ = ["Waiting"]

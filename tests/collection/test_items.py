@@ -1,0 +1,199 @@
+"""Items come, are replaced and go; each call is on the disk when it returns."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import memvec
+from memvec.errors import InvalidTypeError, InvalidValueError
+from naive import unit_rows
+
+DIM = 8
+HUGE = 2**63 - 1
+
+
+def test_added_items_come_back(collection, vectors):
+    assert collection.add(vectors[:3], ids=["a", 7, "b"], metadata=[{"x": 1}, None, {}]) == [
+        "a",
+        7,
+        "b",
+    ]
+    items = collection.get(["b", "a"])
+    assert [item.id for item in items] == ["b", "a"]
+    assert [item.metadata for item in items] == [{}, {"x": 1}]
+    assert np.array_equal(items[1].vector, unit_rows(vectors)[0])
+    assert (len(collection), "a" in collection, "c" in collection) == (3, True, False)
+    assert list(collection) == ["a", 7, "b"]
+
+
+def test_items_are_there_after_reopening(path, vectors):
+    with memvec.open(path, dim=DIM) as collection:
+        collection.add(vectors[:5], ids=list("abcde"))
+        collection.delete(["b"])
+    with memvec.open(path) as collection:
+        assert list(collection) == list("acde")
+        assert [item.id for item in collection.items()] == list("acde")
+        got = np.array([item.vector for item in collection.items()])
+        assert np.array_equal(got, unit_rows(vectors)[[0, 2, 3, 4]])
+
+
+def test_ids_are_integers_above_all_others_by_default(collection, vectors):
+    assert collection.add(vectors[:2]) == [0, 1]
+    collection.add(vectors[:2], ids=[10, "z"])
+    assert collection.add(vectors[:2]) == [11, 12]
+    collection.delete([11, 12])
+    assert collection.add(vectors[:1]) == [11]
+
+
+def test_integer_and_text_of_the_same_digits_are_two_ids(collection, vectors):
+    collection.add(vectors[:2], ids=[1, "1"])
+    assert np.array_equal(collection.get(["1"])[0].vector, unit_rows(vectors)[1])
+    assert "2" not in collection
+    assert 1.5 not in collection
+
+
+def test_upsert_replaces_vector_and_metadata(collection, vectors):
+    collection.add(vectors[:2], ids=["a", "b"], metadata=[{"v": 1}, {"v": 1}])
+    assert collection.upsert(vectors[2:4], ids=["b", "c"], metadata=[{"v": 2}, None]) == ["b", "c"]
+    assert list(collection) == ["a", "b", "c"]
+    assert collection.get(["b"])[0].metadata == {"v": 2}
+    assert np.array_equal(collection.get(["b"])[0].vector, unit_rows(vectors)[2])
+
+
+def test_deleted_id_can_be_added_again(collection, vectors):
+    collection.add(vectors[:1], ids=["a"])
+    assert collection.delete(["a"]) == 1
+    assert "a" not in collection
+    collection.add(vectors[1:2], ids=["a"])
+    assert np.array_equal(collection.get(["a"])[0].vector, unit_rows(vectors)[1])
+    assert collection.delete([]) == 0
+
+
+def test_add_of_an_existing_id_changes_nothing(collection, vectors):
+    collection.add(vectors[:2], ids=["a", "b"])
+    with pytest.raises(InvalidValueError, match=r"ids that are new.*Got 'b', which exists"):
+        collection.add(vectors[:3], ids=["c", "b", "d"])
+    assert list(collection) == ["a", "b"]
+    assert len(collection.stats().segment_sizes) == 0
+    assert collection.add(vectors[:1], ids=["c"]) == ["c"]
+
+
+def test_delete_of_an_unknown_id_changes_nothing(collection, vectors):
+    collection.add(vectors[:2], ids=["a", "b"])
+    with pytest.raises(InvalidValueError, match=r"ids that exist. Got 'c', which does not exist"):
+        collection.delete(["a", "c"])
+    with pytest.raises(InvalidValueError, match=r"Collection.get.*Got 9, which does not exist"):
+        collection.get([9])
+    assert len(collection) == 2
+
+
+def test_stats_count_what_is_there(collection, vectors):
+    collection.add(vectors[:100])
+    collection.delete([3, 4])
+    collection.seal()
+    collection.add(vectors[100:110])
+    collection.delete([5, 101])
+    stats = collection.stats()
+    assert (stats.n_items, stats.n_waiting, stats.n_deleted) == (106, 10, 2)
+    assert stats.segment_sizes == (98,)
+    assert stats.segment_bytes > 98 * DIM * 4
+    assert stats.change == 5
+    assert repr(collection) == "Collection(106 items of dimension 8, 1 segments, 9 waiting)"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+ids = st.integers(-HUGE - 1, HUGE) | st.text()
+VECTORS = np.random.default_rng(0).standard_normal((9, DIM))
+
+
+def storable(value):
+    return "\\u0000" not in repr(value).replace("\\x00", "\\u0000") and "inf" not in repr(value)
+
+
+@settings(
+    deadline=None,
+    max_examples=40,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(st.dictionaries(ids, st.dictionaries(st.text(), json_values, max_size=3), max_size=9))
+def test_any_ids_and_metadata_come_back_equal(quick_path, things):
+    things = {
+        name: row
+        for name, row in things.items()
+        if storable(row) and not (isinstance(name, str) and not storable(name))
+    }
+    folder = Path(tempfile.mkdtemp(dir=quick_path)) / "c.mv"
+    with memvec.open(folder, dim=DIM) as collection:
+        if things:
+            rows = VECTORS[: len(things)]
+            collection.add(rows, ids=list(things), metadata=list(things.values()))
+        collection.close()
+    with memvec.open(folder) as collection:
+        assert {item.id: item.metadata for item in collection.items()} == things
+        assert [item.metadata for item in collection.get(list(things))] == list(things.values())
+
+
+@pytest.mark.parametrize(
+    ("ids", "error", "text"),
+    [
+        (["a"], InvalidValueError, "must be 2, one a vector. Got 1 ids"),
+        (["a", "a"], InvalidValueError, "free of repeated ids. Got 'a' twice"),
+        ("ab", InvalidTypeError, "a sequence of integers or strings. Got 'ab'"),
+        (5, InvalidTypeError, "a sequence of integers or strings. Got 5"),
+        ([1, True], InvalidTypeError, "a sequence of integers or strings. Got True"),
+        ([1, 2.5], InvalidTypeError, "a sequence of integers or strings. Got 2.5"),
+        ([1, 2**63], InvalidValueError, "integers of 64 bits. Got 9223372036854775808"),
+        (["a", "\0"], InvalidValueError, "text without NUL characters and lone surrogates"),
+        (["a", "\ud800"], InvalidValueError, r"lone surrogates. Got '\\ud800'"),
+    ],
+)
+def test_wrong_ids_are_refused(collection, vectors, ids, error, text):
+    with pytest.raises(error, match=text):
+        collection.add(vectors[:2], ids=ids)
+    assert len(collection) == 0
+
+
+@pytest.mark.parametrize(
+    ("metadata", "error", "text"),
+    [
+        ({"a": 1}, InvalidTypeError, "a sequence of 2 mappings or None, one a vector. Got dict"),
+        ([{}], InvalidValueError, "a sequence of 2 mappings or None, one a vector. Got 1"),
+        ([{}, 5], InvalidTypeError, "come back equal from JSON.*Got int in row 1"),
+        ([{}, {"a": {1}}], InvalidTypeError, "set is not JSON serializable in row 1"),
+        ([{}, {"a": (1,)}], InvalidValueError, r"Got {'a': \(1,\)} in row 1"),
+        ([{}, {"a": float("nan")}], InvalidValueError, "in row 1"),
+        ([{}, {"a": "\ud800"}], InvalidValueError, "surrogates not allowed in row 1"),
+        ([{}, {"a": "x\0y"}], InvalidValueError, "free of NUL characters"),
+    ],
+)
+def test_wrong_metadata_is_refused(collection, vectors, metadata, error, text):
+    with pytest.raises(error, match=text):
+        collection.add(vectors[:2], metadata=metadata)
+    assert len(collection) == 0
+
+
+def test_text_that_looks_like_an_escaped_nul_is_kept(collection, vectors):
+    collection.add(vectors[:1], metadata=[{"a": r"\u0000"}])
+    assert collection.get([0])[0].metadata == {"a": r"\u0000"}
+
+
+def test_ids_may_be_arrays(collection, vectors):
+    assert collection.add(vectors[:2], ids=np.array([4, 5])) == [4, 5]
+    assert collection.add(vectors[:2], ids=np.array(["x", "y"])) == ["x", "y"]
+    assert all(type(name) in (int, str) for name in collection)
+
+
+def test_wrong_vectors_are_refused(collection, vectors):
+    with pytest.raises(InvalidValueError, match="of dimension 8. Got dimension 3"):
+        collection.add(vectors[:2, :3])
+    with pytest.raises(InvalidValueError, match="only zeros in row 1"):
+        collection.add(np.array([[1.0] * DIM, [0.0] * DIM]))
+    assert collection.stats().change == 0
