@@ -43,8 +43,8 @@ lint: $(READY) ## ruff, mypy strict on src, the import rule between rooms
 bench: $(BENCH_READY) ## Measure against the peers (minutes; prints tables)
 	$(BIN)/python -m benchmarks
 
-reproduce: $(READY) ## Recompute the evidence for what the docs say of the paper
-	$(BIN)/memvec reproduce
+reproduce: $(READY) ## Recompute the paper's figures and tables, and docs/paper.md (DATA=folder of data sets)
+	$(BIN)/memvec reproduce --scale small $(if $(DATA),--data $(DATA)) --report
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -127,6 +127,24 @@ def design_command(
         design.run(name, data, vectors, dim, rounds, cpu)
 
 
+@main.command("images")
+@click.option(
+    "--data",
+    envvar="MEMVEC_DATA",
+    required=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="Folder with gardens-point/, st-lucia/ and ukb56/, each with its photographs.",
+)
+@click.option("--work", type=click.Path(file_okay=False), help="Keep models and vectors here.")
+@click.option("--words", type=click.IntRange(2), default=16, show_default=True)
+@click.option("--max-side", type=click.IntRange(16), default=1024, show_default=True)
+def images_command(data: str, work: str | None, words: int, max_side: int) -> None:
+    """Find places of a walk and near-copies of photographs."""
+    from benchmarks import images  # Pillow is not needed by the others
+
+    images.run(data, work, words, max_side)
+
+
 @main.command("search")
 @click.option("--set", "name", type=click.Choice(SETS), default="wordnet", show_default=True)
 @click.option("--similarity", "similarities", type=float, multiple=True, default=(0.7,))

@@ -10,6 +10,7 @@ import click
 from memvec.cli._bench import bench
 from memvec.cli._demo import demo
 from memvec.cli._design import design
+from memvec.cli._images import images
 from memvec.cli._reproduce import reproduce
 from memvec.errors import MemvecError
 
@@ -43,4 +44,5 @@ def main() -> None:
 main.add_command(bench)
 main.add_command(demo)
 main.add_command(design)
+main.add_command(images)
 main.add_command(reproduce)

@@ -1,0 +1,327 @@
+"""``memvec images``: from a folder of photographs to results with thumbnails."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memvec.images import (
+    SIFT_DIM,
+    FolderReport,
+    ImageDescriptor,
+    OnnxDescriptor,
+    PhotoDuplicates,
+    PhotoHits,
+    PhotoLibrary,
+    SheetGroup,
+    SheetPhoto,
+    Skipped,
+    Triangulation,
+    Vlad,
+    contact_sheet,
+    find_photos,
+    open_descriptor,
+    training_bags,
+    write_sheet,
+)
+
+Command = Callable[..., Any]
+
+# Where copies of a photograph are and other photographs are not, by the tables of docs/images.md.
+_SIMILARITY = 0.5
+_MEGAPIXEL = 1_000_000
+# What a terminal and a page can bear; JSON has everything.
+_LINES_SHOWN = 20
+_GROUPS_SHOWN = 500
+# The principal directions need more photographs than there are of them.
+_VLAD_DIM, _VLAD_PHOTOS = 1024, 1500
+_DESCRIPTORS = ("triangulation", "vlad")
+_SOURCES = ("descriptor", "onnx", "learn_from", "kind", "words", "aggregation", "power")
+
+
+def _options(*options: Command) -> Callable[[Command], Command]:
+    def decorate(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+_library = click.option(
+    "--library",
+    type=click.Path(file_okay=False),
+    default="photos.mv",
+    show_default=True,
+    help="The folder that holds vectors and descriptor.",
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+_html = click.option(
+    "--html",
+    type=click.Path(dir_okay=False),
+    default="contact-sheet.html",
+    show_default=True,
+    help="Where the contact sheet goes.",
+)
+_megapixels = click.option(
+    "--max-megapixels",
+    type=click.FloatRange(0.001),
+    default=89.0,
+    show_default=True,
+    help="Skip larger photographs before they are decoded.",
+)
+_making = _options(
+    _library,
+    click.option(
+        "--descriptor", type=click.Path(exists=True, file_okay=False), help="A saved one."
+    ),
+    click.option(
+        "--onnx",
+        type=click.Path(exists=True, dir_okay=False),
+        help="A model's config, .toml or .json.",
+    ),
+    click.option(
+        "--learn-from",
+        type=click.Path(exists=True, file_okay=False),
+        help="Other photographs to learn from; without it, FOLDER's own.",
+    ),
+    click.option("--kind", type=click.Choice(_DESCRIPTORS), help="What is learned: triangulation."),
+    click.option("--words", type=click.IntRange(2), help="Size of the vocabulary: 16, or 64."),
+    click.option("--aggregation", type=click.Choice(["sum", "democratic"]), help="Of local ones."),
+    click.option(
+        "--power", type=click.FloatRange(0, 1, min_open=True), help="Power law; 1 is none."
+    ),
+    click.option(
+        "--similarity",
+        type=click.FloatRange(0, 1, min_open=True),
+        help=f"Cosine that a new library is designed for: {_SIMILARITY}.",
+    ),
+    _megapixels,
+    _json,
+)
+
+
+@click.group()
+def images() -> None:
+    """Search photographs by photographs, and find copies.
+
+    \b
+    Example:
+      memvec images index holiday --learn-from other-photos
+      memvec images search some-photo.jpg
+      memvec images duplicates holiday
+    """  # noqa: D301 - click wants the character itself, not its name
+
+
+@images.command("index")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@_making
+def index_command(folder: str, as_json: bool, **given: Any) -> None:
+    """Take the photographs of FOLDER into a library, or bring it up to date.
+
+    The first call makes the library and its descriptor: SIFT and the triangulation embedding,
+    learned from --learn-from, unless another is named. Files that cannot be read are reported.
+    """
+    with _made_library(folder, given) as library:
+        if given["similarity"] not in (None, library.similarity):
+            kept = f"{given['library']} is designed for {library.similarity:g}"
+            raise click.UsageError(f"{kept}: --similarity comes too late.")
+        report = library.add_folder(folder, max_pixels=_pixels(given))
+        n_photos = len(library)
+    if as_json:
+        click.echo(json.dumps({"library": given["library"], "photos": n_photos, **asdict(report)}))
+        return
+    _print_report(report)
+    click.echo(f"{given['library']} holds {n_photos:,} photographs.")
+
+
+@images.command("search")
+@click.argument("photo", type=click.Path(exists=True, dir_okay=False))
+@_library
+@click.option(
+    "--similarity", type=click.FloatRange(0, 1, min_open=True), help="Find all above this cosine."
+)
+@click.option("-k", type=click.IntRange(1), help="Find so many instead, the most similar ones.")
+@_megapixels
+@_html
+@_json
+def search_command(
+    photo: str,
+    library: str,
+    similarity: float | None,
+    k: int | None,
+    max_megapixels: float,
+    html: str,
+    as_json: bool,
+) -> None:
+    """Find photographs like PHOTO, which need not be in the library."""
+    if similarity is not None and k is not None:
+        raise click.UsageError("Give --similarity or -k, not both.")
+    pixels = round(max_megapixels * _MEGAPIXEL)
+    with PhotoLibrary.open(library, read_only=True) as opened:
+        found = opened.search(photo, similarity, k=k, max_pixels=pixels)
+        n_photos = len(opened)
+    _write(html, _search_page(photo, found, n_photos, pixels))
+    if as_json:
+        click.echo(json.dumps({**_plain(found), "html": html}))
+        return
+    for hit in found.hits[:_LINES_SHOWN]:
+        click.echo(f"{hit.score:.3f}  {hit.path}")
+    _print_rest(len(found.hits) - _LINES_SHOWN)
+    click.echo(f"{len(found.hits):,} of {n_photos:,} photographs. {found.certificate}")
+    click.echo(f"Wrote {html}")
+
+
+@images.command("duplicates")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@_making
+@_html
+def duplicates_command(folder: str, html: str, as_json: bool, **given: Any) -> None:
+    """Find photographs of FOLDER that are copies of each other, or nearly.
+
+    The library is made or brought up to date first, as by `memvec images index`.
+    """
+    with _made_library(folder, given) as library:
+        report = library.add_folder(folder, max_pixels=_pixels(given))
+        found = library.duplicates(given["similarity"], below=folder)
+    _write(html, _duplicates_page(folder, found, report.skipped, _pixels(given)))
+    if as_json:
+        click.echo(json.dumps({**_plain(found), "skipped": _records(report.skipped), "html": html}))
+        return
+    _print_report(report)
+    for group in found.groups[:_LINES_SHOWN]:
+        click.echo(
+            "\n".join(
+                [f"{len(group)} alike:", *(f"  {hit.score:.3f}  {hit.path}" for hit in group)]
+            )
+        )
+    _print_rest(len(found.groups) - _LINES_SHOWN)
+    n_photos = sum(map(len, found.groups))
+    click.echo(f"{n_photos:,} photographs in {len(found.groups):,} groups. {found.certificate}")
+    click.echo(f"Wrote {html}")
+
+
+def _made_library(folder: str, given: dict[str, Any]) -> PhotoLibrary:
+    path = given["library"]
+    if PhotoLibrary.exists(path):
+        named = [name for name in _SOURCES if given[name] is not None]
+        if named:
+            flag = f"--{named[0].replace('_', '-')}"
+            raise click.UsageError(f"{path} has its descriptor already: {flag} comes too late.")
+        return PhotoLibrary.open(path)
+    descriptor = _descriptor(folder, given)
+    return PhotoLibrary.create(path, descriptor, similarity=given["similarity"] or _SIMILARITY)
+
+
+def _descriptor(folder: str, given: dict[str, Any]) -> ImageDescriptor:
+    chosen = [name for name in ("descriptor", "onnx", "learn_from") if given[name] is not None]
+    if len(chosen) > 1:
+        raise click.UsageError("Give one of --descriptor, --onnx and --learn-from.")
+    if given["descriptor"]:
+        return open_descriptor(given["descriptor"])
+    if given["onnx"]:
+        return OnnxDescriptor.read(given["onnx"])
+    source = given["learn_from"] or folder
+    if source == folder:
+        click.echo(f"Learning from {folder} itself; --learn-from names others.", err=True)
+    return _learned(source, given)
+
+
+def _learned(source: str, given: dict[str, Any]) -> ImageDescriptor:
+    if given["kind"] == "vlad":
+        if given["aggregation"]:
+            raise click.UsageError("--aggregation belongs to the triangulation embedding.")
+        bags, _ = training_bags(find_photos(source), max_photos=_VLAD_PHOTOS)
+        n_words = given["words"] or 64
+        dim = min(_VLAD_DIM, len(bags), n_words * SIFT_DIM)
+        return Vlad.fit(bags, dim, n_words, power=given["power"] or 0.5)
+    bags, _ = training_bags(find_photos(source))
+    return Triangulation.fit(
+        bags,
+        given["words"] or 16,
+        aggregation=given["aggregation"] or "sum",
+        power=given["power"] or 1.0,
+    )
+
+
+def _pixels(given: dict[str, Any]) -> int:
+    return round(float(given["max_megapixels"]) * _MEGAPIXEL)
+
+
+def _print_report(report: FolderReport) -> None:
+    for path, notes in list(report.notes.items())[:_LINES_SHOWN]:
+        click.echo(f"Read {path}: {', '.join(notes)}.")
+    _print_rest(len(report.notes) - _LINES_SHOWN)
+    for entry in report.skipped[:_LINES_SHOWN]:
+        click.echo(f"Skipped {_sentence(entry)}")
+    _print_rest(len(report.skipped) - _LINES_SHOWN)
+    click.echo(
+        f"{report.n_added:,} new, {report.n_changed:,} changed, {report.n_unchanged:,} as before, "
+        f"{report.n_removed:,} gone, {len(report.skipped):,} skipped; "
+        f"{report.n_computed:,} described."
+    )
+
+
+def _sentence(entry: Skipped) -> str:
+    return entry.reason if entry.path in entry.reason else f"{entry.path}: {entry.reason}"
+
+
+def _print_rest(n_left: int) -> None:
+    if n_left > 0:
+        click.echo(f"… and {n_left:,} more")
+
+
+def _search_page(photo: str, found: PhotoHits, n_photos: int, max_pixels: int) -> str:
+    asked = SheetPhoto(photo, "asked", asked=True)
+    answers = [SheetPhoto(hit.path, f"{hit.score:.3f}") for hit in found.hits]
+    return contact_sheet(
+        f"Photographs like {os.path.basename(photo)}",
+        [SheetGroup("The photograph asked", [asked]), SheetGroup("Found, the best first", answers)],
+        summary=f"{len(answers):,} of {n_photos:,} photographs.",
+        remarks=[str(found.certificate)],
+        max_pixels=max_pixels,
+    )
+
+
+def _duplicates_page(
+    folder: str, found: PhotoDuplicates, skipped: Sequence[Skipped], max_pixels: int
+) -> str:
+    groups = [
+        SheetGroup(
+            f"{len(group)} alike", [SheetPhoto(hit.path, f"{hit.score:.3f}") for hit in group]
+        )
+        for group in found.groups[:_GROUPS_SHOWN]
+    ]
+    left = len(found.groups) - len(groups)
+    return contact_sheet(
+        f"Copies in {Path(folder).name or folder}",
+        groups,
+        summary=f"{len(found.groups):,} groups of photographs that are alike."
+        + (f" The {len(groups):,} largest are shown, {left:,} are not." if left else ""),
+        remarks=[str(found.certificate), *(f"Skipped {_sentence(entry)}" for entry in skipped)],
+        max_pixels=max_pixels,
+    )
+
+
+def _write(html: str, page: str) -> None:
+    try:
+        write_sheet(html, page)
+    except OSError as error:
+        raise click.FileError(html, hint=str(error.strerror)) from None
+
+
+def _plain(found: PhotoHits | PhotoDuplicates) -> dict[str, Any]:
+    return {**asdict(found), "certificate": str(found.certificate)}
+
+
+def _records(skipped: Sequence[Skipped]) -> list[dict[str, str]]:
+    return [asdict(entry) for entry in skipped]
+
+
+__all__ = ["images"]

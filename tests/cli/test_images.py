@@ -1,0 +1,184 @@
+"""The commands ``memvec images``."""
+
+import json
+import os
+import struct
+import zlib
+
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, save
+from PIL import Image
+
+from images.scenes import scene, write_scenes
+from memvec.cli import main
+from memvec.images import Triangulation, local_descriptors, save_descriptor
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("model") / "descriptor"
+    save_descriptor(
+        Triangulation.fit([local_descriptors(scene(n)) for n in range(90, 105)], 4), folder
+    )
+    return str(folder)
+
+
+@pytest.fixture
+def photos(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = write_scenes(tmp_path / "photos", range(5))
+    Image.fromarray(scene(2)[3:-3, 3:-3]).save(folder / "crop.jpg", quality=90)
+    return folder
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(main, ["images", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return result.output
+
+
+def bomb(path):
+    """A PNG of 70 bytes that claims 100 megapixels."""
+    head = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
+    parts = [b"\x89PNG\r\n\x1a\n"]
+    for name, data in ((b"IHDR", head), (b"IDAT", zlib.compress(b"")), (b"IEND", b"")):
+        parts += [struct.pack(">I", len(data)), name, data]
+        parts.append(struct.pack(">I", zlib.crc32(name + data)))
+    path.write_bytes(b"".join(parts))
+
+
+def test_index_search_and_duplicates_follow_each_other(photos, model):
+    output = run("index", photos, "--descriptor", model)
+    assert "6 new, 0 changed, 0 as before, 0 gone, 0 skipped; 6 described." in output
+    assert "photos.mv holds 6 photographs." in output
+    output = run("search", photos / "crop.jpg", "--similarity", "0.5")
+    lines = output.splitlines()
+    assert lines[0].startswith("1.000  ")
+    assert lines[0].endswith("crop.jpg")
+    assert lines[1].endswith("scene002.png")
+    assert "2 of 6 photographs." in output
+    assert "Wrote contact-sheet.html" in output
+    output = run("duplicates", photos, "--html", "copies.html")
+    assert "0 new, 0 changed, 6 as before" in output
+    assert "2 alike:" in output
+    assert "2 photographs in 1 groups." in output
+    assert os.path.exists("copies.html")
+
+
+def test_odd_files_are_reported_and_the_rest_is_indexed(photos, model):
+    content = (photos / "crop.jpg").read_bytes()
+    (photos / "half.jpg").write_bytes(content[: len(content) // 2])
+    Image.new("RGB", (1, 1)).save(photos / "dot.png")
+    bomb(photos / "bomb.png")
+    Image.fromarray(scene(8)).convert("CMYK").save(photos / "cmyk.jpg", quality=95)
+    output = run("index", photos, "--descriptor", model)
+    assert "7 new" in output
+    assert "3 skipped" in output
+    assert "cmyk.jpg: CMYK converted to RGB." in output
+    assert "bomb.png claims 10,000 x 10,000 pixels; at most 89,000,000 are decoded." in output
+    assert "half.jpg cannot be read as a photograph" in output
+    assert "dot.png has 1 x 1 pixels" in output
+    page = (photos.parent / "contact-sheet.html").as_posix()
+    run("duplicates", photos)
+    with open(page, encoding="utf-8") as file:
+        assert "half.jpg cannot be read as a photograph" in file.read()
+
+
+def test_json_holds_everything(photos, model):
+    (photos / "text.png").write_text("no photograph")
+    report = json.loads(run("index", photos, "--descriptor", model, "--json"))
+    assert (report["photos"], report["n_added"], len(report["skipped"])) == (6, 6, 1)
+    found = json.loads(run("search", photos / "crop.jpg", "-k", 2, "--json"))
+    assert [os.path.basename(hit["path"]) for hit in found["hits"]] == ["crop.jpg", "scene002.png"]
+    copies = json.loads(run("duplicates", photos, "--json"))
+    [[first, second]] = copies["groups"]
+    assert (first["score"], os.path.basename(second["path"])) == (
+        pytest.approx(1.0, abs=1e-6),
+        "scene002.png",
+    )
+    assert "Misses" in copies["certificate"]
+    assert len(copies["skipped"]) == 1
+
+
+def test_descriptor_is_learned_from_other_photos(photos):
+    other = write_scenes(photos.parent / "other", range(60, 75))
+    output = run("index", photos, "--learn-from", other, "--words", 4)
+    assert "6 new" in output
+    assert "itself" not in output
+
+
+def test_descriptor_is_learned_from_the_folder_without_others(photos):
+    output = run("index", photos, "--words", 4, "--aggregation", "democratic", "--power", 0.5)
+    assert "Learning from" in output
+    assert "photos.mv holds 6 photographs." in output
+
+
+def test_too_few_photos_to_learn_from_say_so(photos):
+    output = run("index", photos, code=1)
+    assert "at least 2048 local descriptors for 16 words" in output
+    assert not os.path.exists("photos.mv")
+
+
+def test_vlad_can_be_learned(photos):
+    assert "6 new" in run("index", photos, "--kind", "vlad", "--words", 4)
+    assert "--aggregation belongs to the triangulation" in run(
+        "index", photos, "--library", "b", "--kind", "vlad", "--aggregation", "sum", code=2
+    )
+
+
+def test_onnx_model_can_be_named(photos):
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, (1, 3, 8, 8)) for name in "xy"]
+    graph = helper.make_graph(
+        [helper.make_node("Identity", ["x"], ["y"])], "g", *[[i] for i in info]
+    )
+    opset = [helper.make_opsetid("", 17)]
+    save(helper.make_model(graph, opset_imports=opset, ir_version=8), "tiny.onnx")
+    (photos.parent / "tiny.toml").write_text('model = "tiny.onnx"\nsize = [8, 8]')
+    assert "6 new" in run("index", photos, "--onnx", "tiny.toml")
+    assert "crop.jpg" in run("search", photos / "crop.jpg", "-k", 1)
+
+
+def test_descriptor_of_a_library_stays(photos, model):
+    run("index", photos, "--descriptor", model)
+    output = run("index", photos, "--words", 4, code=2)
+    assert "photos.mv has its descriptor already: --words comes too late." in output
+
+
+def test_similarity_of_a_library_stays(photos, model):
+    run("index", photos, "--descriptor", model, "--similarity", "0.6")
+    assert "6 as before" in run("index", photos, "--similarity", "0.6")
+    output = run("index", photos, "--similarity", "0.7", code=2)
+    assert "photos.mv is designed for 0.6: --similarity comes too late." in output
+
+
+def test_sources_exclude_each_other(photos, model):
+    output = run("index", photos, "--descriptor", model, "--learn-from", photos, code=2)
+    assert "Give one of --descriptor, --onnx and --learn-from." in output
+
+
+def test_search_takes_a_similarity_or_a_number(photos, model):
+    run("index", photos, "--descriptor", model)
+    output = run("search", photos / "crop.jpg", "-k", 1, "--similarity", "0.5", code=2)
+    assert "Give --similarity or -k, not both." in output
+
+
+def test_search_without_a_library_says_so(photos):
+    output = run("search", photos / "crop.jpg", code=1)
+    assert "There is no library of photographs at photos.mv." in output
+
+
+def test_long_answers_are_cut(photos, model, monkeypatch):
+    monkeypatch.setattr("memvec.cli._images._LINES_SHOWN", 1)
+    monkeypatch.setattr("memvec.cli._images._GROUPS_SHOWN", 0)
+    run("index", photos, "--descriptor", model)
+    assert "… and 4 more" in run("search", photos / "crop.jpg", "-k", 5)
+    run("duplicates", photos)
+    with open("contact-sheet.html", encoding="utf-8") as file:
+        assert "The 0 largest are shown, 1 are not." in file.read()
+
+
+def test_sheet_that_cannot_be_written_is_named(photos, model):
+    run("index", photos, "--descriptor", model)
+    output = run("search", photos / "crop.jpg", "--html", "no/where.html", code=1)
+    assert "no/where.html" in output
