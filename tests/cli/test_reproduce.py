@@ -6,70 +6,102 @@ import pytest
 from click.testing import CliRunner
 
 from memvec.cli import main
-from memvec.experiments import EXPERIMENTS, Experiment, Table
+from memvec.experiments import EXPERIMENTS, Experiment, Finding, Table, Verdict
+
+ROWS = (("alpha", 0.123456, 3), ("beta", 2.0, 4))
+TABLE = Table("A title", ("name", "value", "count"), ROWS)
+
+
+def make(name, compute=lambda run: TABLE):
+    settings = {"smoke": {}, "small": {}, "paper": {}}
+    verdict = Verdict((Finding("it is so", True, "3 of 4"), Finding("or so", False, "0.1")))
+    return Experiment(name, "Figure 0", "A claim.", settings, compute, lambda table: verdict)
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    """One experiment that costs nothing."""
-    rows = (("alpha", 0.123456, 3), ("beta", 2.0, 4))
-    table = Table("A title", ("name", "value", "count"), rows)
-    monkeypatch.setitem(
-        EXPERIMENTS, "quick", Experiment("quick", "a quick one", lambda seed: table)
-    )
-    return table
+    """One experiment that costs nothing, and no other."""
+    for name in list(EXPERIMENTS):
+        monkeypatch.delitem(EXPERIMENTS, name)
+    monkeypatch.setitem(EXPERIMENTS, "quick", make("quick"))
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, ["reproduce", *arguments])
+@pytest.fixture
+def run(tmp_path):
+    def invoke(*arguments):
+        return CliRunner().invoke(main, ["reproduce", "--out", str(tmp_path), *arguments])
+
+    return invoke
 
 
-def test_reproduce_lists_what_there_is(quick):
-    result = run("--list")
-    assert "errata  formulas of the paper against simulation" in result.output
-    assert "quick  a quick one" in result.output
-    assert json.loads(run("--list", "--json", "quick").output) == {"quick": "a quick one"}
+def test_reproduce_lists_what_there_is_and_its_verdict(quick, run):
+    [listed] = json.loads(run("--list", "--json").output)
+    expected = {"name": "quick", "paper_item": "Figure 0", "claim": "A claim."}
+    assert listed == {**expected, "verdict": "not-run"}
+    assert "quick  Figure 0  [not-run]\n    A claim." in run("--list").output
+    run("quick", "--scale", "smoke")
+    [listed] = json.loads(run("--list", "--json").output)
+    assert listed["verdict"] == "partly"
 
 
-def test_reproduce_prints_a_table(quick):
+def test_reproduce_prints_a_table_and_the_findings(quick, run):
     result = run("quick")
     assert result.exit_code == 0
     assert "A title" in result.output
     assert "0.1235" in result.output
+    assert "quick: partly (small" in result.output
+    assert "  + it is so\n      3 of 4\n  - or so\n      0.1" in result.output
 
 
-def test_reproduce_cuts_no_cell_of_a_wide_table_when_piped(monkeypatch):
+def test_reproduce_cuts_no_cell_of_a_wide_table_when_piped(monkeypatch, run):
     columns = tuple(f"a rather long column {i}" for i in range(5))
     table = Table("t", columns, ((1, 2, 3, 4, 5),))
-    monkeypatch.setitem(EXPERIMENTS, "wide", Experiment("wide", "", lambda seed: table))
+    monkeypatch.setitem(EXPERIMENTS, "wide", make("wide", lambda run: table))
     output = run("wide").output
     assert all(column in output for column in columns)
 
 
-def test_reproduce_prints_full_digits_as_json(quick):
-    [first, _] = json.loads(run("quick", "--json").output)["quick"]
-    assert first == {"name": "alpha", "value": 0.123456, "count": 3}
+def test_reproduce_prints_full_digits_as_json(quick, run):
+    found = json.loads(run("quick", "--json").output)["quick"]
+    assert found["rows"][0] == {"name": "alpha", "value": 0.123456, "count": 3}
+    assert found["verdict"] == "partly"
+    first = {"claim": "it is so", "holds": True, "numbers": "3 of 4", "of_paper": True}
+    assert found["findings"][0] == first
 
 
-def test_reproduce_passes_the_seed(monkeypatch):
-    seeds = []
-
-    def record(seed):
-        seeds.append(seed)
-        return Table("t", ("a",), ((1,),))
-
-    monkeypatch.setitem(EXPERIMENTS, "errata", Experiment("errata", "", record))
-    assert run("--seed", "7").exit_code == 0
-    assert seeds == [7]
+def test_reproduce_passes_scale_seed_and_data(quick, run, monkeypatch, tmp_path):
+    runs = []
+    monkeypatch.setitem(EXPERIMENTS, "quick", make("quick", lambda run: runs.append(run) or TABLE))
+    result = run("--seed", "7", "--scale", "smoke", "--data", str(tmp_path))
+    assert result.exit_code == 0
+    [seen] = runs
+    assert (seen.seed, seen.scale, seen.data.folders) == (7, "smoke", (tmp_path,))
 
 
-def test_reproduce_names_the_unknown():
+def test_reproduce_runs_the_others_where_one_fails(quick, run, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "broken", make("broken", lambda run: 1 / 0))
+    monkeypatch.setitem(EXPERIMENTS, "after", make("after"))
+    result = run()
+    assert result.exit_code == 1
+    assert "ZeroDivisionError" in result.output
+    assert "after: partly" in result.output
+    assert "Error: broken did not run to the end." in result.output
+
+
+def test_reproduce_writes_the_page(quick, run, tmp_path):
+    page = tmp_path / "pages" / "paper.md"
+    page.parent.mkdir()
+    assert run("--report", "--page", str(page)).exit_code == 0
+    assert "## quick" in page.read_text(encoding="utf-8")
+
+
+def test_reproduce_names_the_unknown(run):
     result = run("figure-99")
     assert result.exit_code == 2
-    assert "'figure-99' is not one of errata" in result.output
+    assert "'figure-99' is not one of fig01-cost-random" in result.output
 
 
-def test_reproduce_refuses_a_negative_seed():
+def test_reproduce_refuses_a_negative_seed(run):
     result = run("errata", "--seed", "-1")
     assert result.exit_code == 2
     assert "Invalid value for '--seed'" in result.output

@@ -3,56 +3,173 @@
 from __future__ import annotations
 
 import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from memvec.experiments import EXPERIMENTS, Table
+from memvec.experiments import (
+    EXPERIMENTS,
+    SCALES,
+    DataFolders,
+    Result,
+    Scale,
+    Table,
+    Verdict,
+    latest_result,
+    run_experiment,
+    write_report,
+)
 
 _PIPED_WIDTH = 140
+# Longer tables are for files; a screen shows the verdict.
+_MOST_ROWS = 40
 
 
 def _known(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> list[str]:
     for name in names:
         if name not in EXPERIMENTS:
             raise click.BadParameter(f"{name!r} is not one of {', '.join(EXPERIMENTS)}.")
-    return list(names or EXPERIMENTS)
+    return list(dict.fromkeys(names)) or list(EXPERIMENTS)
 
 
 @click.command()
 @click.argument("names", metavar="[NAME]...", nargs=-1, callback=_known)
+@click.option(
+    "--scale",
+    type=click.Choice(SCALES),
+    default="small",
+    show_default=True,
+    help="How large: seconds, minutes, or as the paper did.",
+)
+@click.option(
+    "--data",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="A folder of data sets; may be given several times.",
+)
+@click.option(
+    "--out",
+    default=Path("results/reproduce"),
+    show_default=True,
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where results are kept, and found again.",
+)
+@click.option("--list", "only_list", is_flag=True, help="Print what there is, and its verdict.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
-@click.option("--list", "only_list", is_flag=True, help="Print the names and stop.")
+@click.option("--fresh", is_flag=True, help="Compute again what was computed before.")
+@click.option("--report", is_flag=True, help="Write the page of all experiments afterwards.")
+@click.option(
+    "--page",
+    default=Path("docs/paper.md"),
+    show_default=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The page that --report writes.",
+)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where chance starts."
 )
-def reproduce(names: list[str], as_json: bool, only_list: bool, seed: int) -> None:
+def reproduce(
+    names: list[str],
+    scale: Scale,
+    data: tuple[Path, ...],
+    out: Path,
+    only_list: bool,
+    as_json: bool,
+    fresh: bool,
+    report: bool,
+    page: Path,
+    seed: int,
+) -> None:
     """Recompute results of the paper, all of them or those named.
+
+    Each is computed once and kept; a run that was interrupted goes on where it stopped. A claim
+    that does not hold fails nothing, only an error does.
 
     \b
     Example:
       memvec reproduce --list
-      memvec reproduce errata
+      memvec reproduce fig01-cost-random --scale smoke
     """  # noqa: D301 - click wants the character itself, not its name
     if only_list:
-        _print_names(names, as_json)
+        _print_list(names, out, as_json)
         return
-    tables = {name: EXPERIMENTS[name].run(seed) for name in names}
+    folders = DataFolders(tuple(data))
+    results, failed = {}, []
+    for name in names:
+        try:
+            results[name] = run_experiment(
+                EXPERIMENTS[name],
+                scale,
+                out,
+                seed=seed,
+                data=folders,
+                fresh=fresh,
+                progress=None,
+            )
+        except Exception:  # whatever goes wrong in one experiment, the others still run
+            failed.append(name)
+            click.echo(f"{name} failed:\n{traceback.format_exc()}", err=True)
+            continue
+        if not as_json:
+            _print_result(results[name])
     if as_json:
-        click.echo(json.dumps({name: table.to_records() for name, table in tables.items()}))
-        return
-    for table in tables.values():
-        _print_table(table)
+        click.echo(json.dumps({name: _record(result) for name, result in results.items()}))
+    if report:
+        write_report(EXPERIMENTS, out, page)
+        click.echo(f"wrote {page}", err=True)
+    if failed:
+        click.echo(f"Error: {', '.join(failed)} did not run to the end.", err=True)
+        sys.exit(1)
 
 
-def _print_names(names: list[str], as_json: bool) -> None:
-    summaries = {name: EXPERIMENTS[name].summary for name in names}
+def _print_list(names: list[str], out: Path, as_json: bool) -> None:
+    records = []
+    for name in names:
+        experiment, result = EXPERIMENTS[name], latest_result(name, out)
+        verdict = Verdict() if result is None else result.verdict(experiment)
+        records.append(
+            {
+                "name": name,
+                "paper_item": experiment.paper_item,
+                "claim": experiment.claim,
+                "verdict": verdict.outcome,
+            }
+        )
     if as_json:
-        click.echo(json.dumps(summaries))
+        click.echo(json.dumps(records))
         return
-    for name, summary in summaries.items():
-        click.echo(f"{name}  {summary}")
+    for record in records:
+        click.echo("{name}  {paper_item}  [{verdict}]\n    {claim}".format(**record))
+
+
+def _record(result: Result) -> dict[str, Any]:
+    verdict = result.verdict(EXPERIMENTS[result.name])
+    return {
+        "verdict": verdict.outcome,
+        "note": verdict.note,
+        "findings": [vars(finding) for finding in verdict.findings],
+        "scale": result.scale,
+        "seed": result.seed,
+        "seconds": result.seconds,
+        "rows": [] if result.table is None else result.table.to_records(),
+    }
+
+
+def _print_result(result: Result) -> None:
+    verdict = result.verdict(EXPERIMENTS[result.name])
+    if result.table is not None and 0 < len(result.table.rows) <= _MOST_ROWS:
+        _print_table(result.table)
+    click.echo(f"{result.name}: {verdict.outcome} ({result.scale}, {result.seconds:.1f} s)")
+    for finding in verdict.findings:
+        sign = "+" if finding.holds else "-"
+        click.echo(f"  {sign} {finding.claim}\n      {finding.numbers}")
+    if verdict.note:
+        click.echo(f"  {verdict.note}")
 
 
 def _print_table(table: Table) -> None:

@@ -1,15 +1,34 @@
-"""The paper's figures, tables and errata, each recomputed by name."""
+"""The paper's figures, tables and errata, each recomputed by name.
 
+`EXPERIMENTS` holds them; `run_experiment` runs one at a scale and keeps what came of it, and
+`write_report` makes the page of all.
+"""
+
+from memvec.experiments._data import DataFolders
 from memvec.experiments._errata import ErratumRow, errata_rows, errata_table
+from memvec.experiments._experiment import SCALES, Experiment, Finding, Run, Scale, Verdict
 from memvec.experiments._registry import EXPERIMENTS
-from memvec.experiments._table import Cell, Experiment, Table
+from memvec.experiments._report import write_report
+from memvec.experiments._results import Result, latest_result, load_result, run_experiment
+from memvec.experiments._table import Cell, Table
 
 __all__ = [
     "EXPERIMENTS",
+    "SCALES",
     "Cell",
+    "DataFolders",
     "ErratumRow",
     "Experiment",
+    "Finding",
+    "Result",
+    "Run",
+    "Scale",
     "Table",
+    "Verdict",
     "errata_rows",
     "errata_table",
+    "latest_result",
+    "load_result",
+    "run_experiment",
+    "write_report",
 ]

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import special
 
 from memvec import checks
+from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
 from memvec.experiments._table import Table
 from memvec.theory import (
     CapMoments,
@@ -375,4 +376,35 @@ _CHECKS: tuple[Callable[[np.random.Generator], list[ErratumRow]], ...] = (
 )
 
 
-__all__ = ["ErratumRow", "errata_rows", "errata_table"]
+def _compute(run: Run) -> Table:
+    return errata_table(run.seed)
+
+
+def _check(table: Table) -> Verdict:
+    """Test that simulation is with the corrected values and against those printed."""
+    errors = table.where(kind="error")
+    allowed = 4 * errors.column("standard error") + 1e-12
+    with_us = np.abs(errors.column("simulated") - errors.column("corrected")) <= allowed
+    against = np.abs(errors.column("simulated") - errors.column("paper")) > allowed
+    agree = "simulation agrees with the corrected expressions (4 standard errors)"
+    differ = "and contradicts the printed ones that are called errors"
+    return Verdict(
+        (
+            Finding(agree, bool(with_us.all()), f"{with_us.sum()} of {len(with_us)}"),
+            Finding(differ, bool(against.all()), f"{against.sum()} of {len(against)}"),
+        )
+    )
+
+
+ERRATA = Experiment(
+    "errata",
+    "Sections 3, 4, 6 and 7",
+    "Formulas of the paper against simulation: those that are printed wrong, and what is right.",
+    {"smoke": {}, "small": {}, "paper": {}},
+    _compute,
+    _check,
+    show_table=False,
+)
+
+
+__all__ = ["ERRATA", "ErratumRow", "errata_rows", "errata_table"]

@@ -1,0 +1,64 @@
+"""Figure 10: deep descriptors.
+
+Data: GeM-pooled features of EfficientNet-Lite0 for Gardens Point by day and by night and UKB-56,
+whitened to 512 dimensions. Command: ``memvec reproduce fig10-deep``. Expected outcome: close to the
+exhaustive quality at a complexity well below 1. Known drift: the paper's features are the neural
+codes of Babenko et al., 4096 dimensions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memvec.experiments._curves import kmeans_variants, quality_table, ratio_to_reach
+from memvec.experiments._data import visual_sets
+from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
+from memvec.experiments._fig04_unit_probability import SUM_NOTE
+from memvec.experiments._fig07_retrieval import FIG07
+from memvec.experiments._figures import quality_figure
+from memvec.experiments._table import Table
+
+SETTINGS = FIG07.settings
+
+
+def compute(run: Run) -> Table:
+    """Return one curve for each data set and construction, with k-means units."""
+    size = run.settings["unit_size"]
+    variants = kmeans_variants(size, run.seed)
+    sets = visual_sets(run.data, run.scale, "gem1280")
+    return quality_table(run, "Quality with deep descriptors", sets, variants)
+
+
+def check(table: Table) -> Verdict:
+    """Test that half of the exhaustive cost is enough."""
+    findings = []
+    for data in table.values("data"):
+        reached = {name: ratio_to_reach(table, data, name) for name in table.values("variant")}
+        findings.append(
+            Finding(
+                f"{data}: k-means with pinv has 99 % of the exhaustive quality below ratio 0.5",
+                reached["k-means pinv"] < 0.5,
+                ", ".join(f"{name} {ratio:.2f}" for name, ratio in reached.items()),
+            )
+        )
+    return Verdict(tuple(findings), SUM_NOTE)
+
+
+def plot(table: Table) -> Any:
+    """Draw one panel a data set."""
+    return quality_figure(table)
+
+
+FIG10 = Experiment(
+    "fig10-deep",
+    "Figure 10",
+    "Memory vectors reduce the complexity with deep descriptors as they do with others.",
+    SETTINGS,
+    compute,
+    check,
+    plot,
+    data_note="Gardens Point and UKB-56 among 5,000 images of Tiny-ImageNet, GeM features of "
+    "EfficientNet-Lite0, stand for Holidays, Oxford5k and UKB with neural codes.",
+)
+
+__all__ = ["FIG10"]

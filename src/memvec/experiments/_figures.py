@@ -1,0 +1,158 @@
+"""Drawing tables: one look for all figures, told apart by line and marker as well as by colour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec.errors import MissingExtraError
+from memvec.experiments._table import Cell, Table
+
+# Colours of falling darkness, so that they differ in grey as well.
+_STYLES = (
+    ("#000000", "-", "o"),
+    ("#b2182b", "--", "s"),
+    ("#2166ac", "-.", "^"),
+    ("#4d9221", ":", "D"),
+    ("#8c6bb1", (0, (5, 1)), "v"),
+    ("#e08214", (0, (3, 1, 1, 1)), "x"),
+    ("#737373", (0, (1, 1)), "+"),
+    ("#35978f", (0, (7, 2)), "*"),
+)
+_PANEL = (3.1, 2.6)
+_SETTINGS: Any = {
+    "font.size": 8,
+    "axes.titlesize": 8,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "memvec",
+}
+
+
+def new_panels(titles: Sequence[str], per_row: int = 4) -> tuple[Any, list[Any]]:
+    """Return a figure and one pair of axes for each title."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("Drawing", "matplotlib", "plot") from None
+    n_columns = min(per_row, len(titles))
+    n_rows = -(-len(titles) // n_columns)
+    with rc_context(_SETTINGS):
+        figure = Figure(figsize=(_PANEL[0] * n_columns, _PANEL[1] * n_rows), layout="constrained")
+        panels = [figure.add_subplot(n_rows, n_columns, place + 1) for place in range(len(titles))]
+        for panel, title in zip(panels, titles, strict=True):
+            panel.set_title(title)
+            panel.grid(color="#dddddd", linewidth=0.5)
+    return figure, panels
+
+
+def style(place: int) -> dict[str, Any]:
+    """Return colour, line and marker of the curve at a place."""
+    color, line, marker = _STYLES[place % len(_STYLES)]
+    return {
+        "color": color,
+        "linestyle": line,
+        "marker": marker,
+        "linewidth": 1.1,
+        "markersize": 3,
+    }
+
+
+def draw_lines(panel: Any, table: Table, x: str, y: str, by: str, **options: Any) -> None:
+    """Draw one curve for each value of the column `by`."""
+    for place, value in enumerate(table.values(by)):
+        part = table.where(**{by: value})
+        look = {**style(place), **options}
+        panel.plot(part.column(x), part.column(y), label=_label(value), **look)
+
+
+def lines_figure(
+    table: Table,
+    x: str,
+    y: str,
+    by: str,
+    *,
+    panel: str,
+    labels: tuple[str, str],
+    log: str = "",
+) -> Any:
+    """Draw a table as curves, one panel for each value of a column."""
+    names = table.values(panel)
+    figure, panels = new_panels([_label(name) for name in names])
+    for axes, name in zip(panels, names, strict=True):
+        draw_lines(axes, table.where(**{panel: name}), x, y, by)
+        finish(axes, labels, log)
+    return figure
+
+
+def quality_figure(table: Table) -> Any:
+    """Draw curves of quality against complexity ratio, with the exhaustive search beside them."""
+    names = table.values("data")
+    figure, panels = new_panels([_label(name) for name in names])
+    for axes, name in zip(panels, names, strict=True):
+        part = table.where(data=name)
+        axes.axhline(part.column("baseline")[0], color="#999999", linewidth=0.8, zorder=0)
+        draw_lines(axes, part, "ratio", "quality", "variant")
+        finish(axes, ("complexity ratio", "quality"))
+    return figure
+
+
+def histogram_figure(table: Table, value: str, by: str, *, panel: str, label: str) -> Any:
+    """Draw the distribution of a column, one outline for each value of another."""
+    names = table.values(panel)
+    figure, panels = new_panels([_label(name) for name in names])
+    for axes, name in zip(panels, names, strict=True):
+        part = table.where(**{panel: name})
+        edges = np.linspace(part.column(value).min(), part.column(value).max() + 1e-9, 31)
+        for place, which in enumerate(part.values(by)):
+            look = style(place)
+            axes.hist(
+                part.where(**{by: which}).column(value),
+                edges,
+                histtype="step",
+                color=look["color"],
+                linestyle=look["linestyle"],
+                label=_label(which),
+            )
+        finish(axes, (label, "queries"))
+    return figure
+
+
+def finish(panel: Any, labels: tuple[str, str], log: str = "") -> None:
+    """Put words on the axes and a legend into the panel."""
+    panel.set_xlabel(labels[0])
+    panel.set_ylabel(labels[1])
+    if "x" in log:
+        panel.set_xscale("log")
+    if "y" in log:
+        panel.set_yscale("log")
+    if panel.get_legend_handles_labels()[1]:
+        panel.legend(framealpha=0.7, fontsize=6)
+
+
+def save_figure(figure: Any, stem: Path) -> None:
+    """Write a figure as SVG and as PNG; the same figure gives the same bytes."""
+    from matplotlib import rc_context
+
+    with rc_context(_SETTINGS):
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        figure.savefig(stem.with_suffix(".png"), dpi=120, metadata={"Software": None})
+
+
+def _label(value: Cell) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+__all__ = [
+    "draw_lines",
+    "finish",
+    "histogram_figure",
+    "lines_figure",
+    "new_panels",
+    "quality_figure",
+    "save_figure",
+    "style",
+]

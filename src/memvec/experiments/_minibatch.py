@@ -1,0 +1,84 @@
+"""Clusters by scikit-learn's mini-batch k-means, beside those of batch spherical k-means."""
+
+from __future__ import annotations
+
+import warnings
+from functools import lru_cache
+from typing import cast
+
+import numpy as np
+
+from memvec.errors import MissingExtraError
+from memvec.experiments._curves import SearchedUnits, paper_config, search_units
+from memvec.experiments._data import words
+from memvec.experiments._experiment import Run
+from memvec.experiments._sets import RetrievalSet
+from memvec.types import Float32Array, IntArray
+
+OURS, THEIRS = "batch spherical k-means", "mbk"
+
+
+def minibatch_data(run: Run) -> RetrievalSet:
+    """Return the data set that both cluster."""
+    return words(run.data, run.scale, run.seed, run.settings["vectors"])
+
+
+def both_units(run: Run, data: RetrievalSet, number: int) -> dict[str, SearchedUnits]:
+    """Return the units of either method, in the run of a number.
+
+    A unit of mini-batch k-means is represented by its centroid, scaled to norm 1.
+    """
+    size, batch, seed = 10, run.settings["batch"], run.seed + number
+    labels = _labels_once(_Rows(data.vectors), size, batch, seed, run.settings["epochs"])
+    config = paper_config("kmeans", "pinv", size, seed, batch_size=batch)
+    return {
+        OURS: search_units(data, config),
+        THEIRS: SearchedUnits.of_labels(data.vectors, labels, data.queries, "sum", centroids=True),
+    }
+
+
+class _Rows:
+    """Rows that count as equal when their content is, so that one clustering serves two figures."""
+
+    def __init__(self, rows: Float32Array) -> None:
+        self.rows = rows
+        self._key = (rows.shape, float(rows[::97].sum()), rows[0].tobytes())
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Rows) and self._key == other._key
+
+
+@lru_cache(maxsize=4)
+def _labels_once(rows: _Rows, unit_size: int, batch: int, seed: int, epochs: int) -> IntArray:
+    return minibatch_labels(rows.rows, unit_size, batch, seed, epochs)
+
+
+def minibatch_labels(
+    vectors: Float32Array, unit_size: int, batch: int, seed: int, epochs: int
+) -> IntArray:
+    """Return the cluster of each vector, N/n clusters by scikit-learn's MiniBatchKMeans."""
+    try:
+        from sklearn.cluster import MiniBatchKMeans
+    except ImportError:
+        raise MissingExtraError(
+            "The comparison with mini-batch k-means", "scikit-learn", "reproduce"
+        ) from None
+    n_clusters = len(vectors) // unit_size
+    model = MiniBatchKMeans(
+        n_clusters,
+        batch_size=min(batch, len(vectors)),
+        max_iter=epochs,
+        n_init=1,
+        random_state=seed,
+    )
+    with warnings.catch_warnings():
+        # It warns of clusters that stay empty; that is part of what is measured.
+        warnings.simplefilter("ignore")
+        labels = model.fit_predict(vectors)
+    return cast(IntArray, np.asarray(labels, dtype=np.int64))
+
+
+__all__ = ["OURS", "THEIRS", "both_units", "minibatch_data", "minibatch_labels"]

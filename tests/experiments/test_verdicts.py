@@ -1,0 +1,42 @@
+"""Tables and verdicts."""
+
+import numpy as np
+import pytest
+
+from memvec.experiments import Finding, Table, Verdict
+from memvec.experiments._table import plain
+
+HELD, FAILED = Finding("a", True, "1"), Finding("b", False, "2")
+
+
+@pytest.mark.parametrize(
+    ("findings", "outcome"),
+    [
+        ((), "not-run"),
+        ((HELD, HELD), "reproduced"),
+        ((HELD, FAILED), "partly"),
+        ((FAILED,), "differs"),
+    ],
+)
+def test_verdict_follows_from_the_findings(findings, outcome):
+    assert Verdict(findings).outcome == outcome
+
+
+def test_what_the_paper_does_not_claim_has_no_part_in_the_outcome():
+    extra = Finding("c", True, "3", of_paper=False)
+    assert Verdict((FAILED, extra)).outcome == "differs"
+    assert Verdict((extra,)).outcome == "not-run"
+
+
+def test_table_selects_rows_and_columns():
+    table = Table("t", ("name", "x"), (("a", 1), ("b", 2), ("a", 3.5)))
+    assert table.where(name="a").column("x").tolist() == [1.0, 3.5]
+    assert table.values("name") == ["a", "b"]
+    assert table.where(name="b").number("x") == 2.0
+    assert table.to_csv() == "name,x\na,1\nb,2\na,3.5\n"
+
+
+def test_plain_rows_hold_python_numbers():
+    row = plain(["a", np.int32(3), np.float32(0.5), True])
+    assert row == ("a", 3, 0.5, 1)
+    assert [type(cell) for cell in row] == [str, int, float, int]
