@@ -176,20 +176,19 @@ def test_work_is_summed_over_the_parts(collection, vectors):
     collection.seal()
     collection.add(vectors[130:150])
     work = collection.range_search(vectors[:2], 0.5, guarantee="exact").work
-    assert (work.n_vectors, work.exact_products, work.cost_ratio > 1) == (150, 300, True)
+    assert work.n_vectors == 150
+    assert 2 * 20 < work.exact_products <= 300  # those that wait, and what bounds do not exclude
 
 
-def test_what_waits_is_exact_and_calibrated_segments_promise_nothing_together(collection, vectors):
+def test_what_waits_is_exact_and_few_vectors_are_visited(collection, vectors):
     collection.add(vectors)
     assert collection.range_search(vectors[:1]).certificate.level == "exact"
     collection.seal()
     assert collection.range_search(vectors[:1], guarantee="exact").certificate.level == "exact"
     by_law = collection.range_search(vectors[:1], guarantee="model", miss_rate=0.2).certificate
     assert (by_law.level, by_law.miss_rate) == ("model", 0.2)
-    assert collection.search(vectors[:1], k=3, guarantee="exact").certificate.level == "exact"
-    top = collection.search(vectors[:1], k=3, guarantee="model")
-    assert (top.certificate.level, top.ids[0, 0]) == ("none", 0)
-    assert collection.range_search(vectors[:1], 0.9).certificate.level == "none"
+    top = collection.search(vectors[:1], k=3)
+    assert (top.certificate.level, top.ids[0, 0]) == ("exact", 0)
 
 
 def test_promises_of_segments_do_not_add_up():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from memvec.collection._promise import Promise
 from memvec.collection._segment import Segment
 from memvec.collection._state import Part
 from memvec.collection._waiting import Waiting
-from memvec.index import Work
+from memvec.index import Found, Lines, Work, search_best
 from memvec.kernels import collect_matches, run_blocks
 from memvec.types import BoolArray, Float32Array, IntArray
 
@@ -79,22 +79,55 @@ def part_range(
     chosen = _few(part, passing)
     if chosen is not None:
         return scan_rows(part, chosen, queries, similarity, threads)
-    hits = promise.range_search(part.rows, queries, similarity, threads)
-    kept = passing[hits.ids]
-    query_of = np.repeat(np.arange(len(queries)), hits.counts)
-    keys = part.keys[hits.ids[kept]]
-    return Answer(query_of[kept], keys, hits.scores[kept], hits.work)
+    return _answer(part, passing, promise.range_search(part.rows, queries, similarity, threads))
 
 
-def part_best(
-    part: Part[Any],
-    passing: BoolArray,
+def _answer(part: Part[Any], passing: BoolArray, found: Found) -> Answer:
+    """Return what a segment found among the rows that pass."""
+    kept = passing[found.ids]
+    n_queries = len(found.offsets) - 1
+    query_of = np.repeat(np.arange(n_queries), np.diff(found.offsets))
+    scores = found.scores[kept].astype(np.float32)
+    work = Work(n_queries, len(part.keys), *found.counts.sum(axis=0).tolist())
+    return Answer(query_of[kept], part.keys[found.ids[kept]], scores, work)
+
+
+def best_of_parts(
+    parts: Sequence[tuple[Part[Any], BoolArray]],
     queries: Float32Array,
     k: int,
     promise: Promise,
     threads: int | None,
 ) -> Answer:
-    """Return the k nearest rows of a part that pass, and all that are as near as the k-th."""
+    """Return the k nearest rows of all parts that pass, by ranges that widen until k are found."""
+
+    def find(rows: Float32Array, similarity: float, lines: Lines) -> Found:
+        widened = replace(promise, lines=lines)
+        answers = [
+            part_range(part, some, rows, similarity, widened, threads) for part, some in parts
+        ]
+        return _as_found(Answer.of_parts(answers, len(rows), 0).ordered(), len(rows))
+
+    found = search_best(find, queries, k, promise.slack, promise.tries)
+    query_of = np.repeat(np.arange(len(queries)), np.diff(found.offsets))
+    n_vectors = sum(len(part.keys) for part, _ in parts)
+    work = Work(len(queries), n_vectors, *found.counts.sum(axis=0).tolist())
+    return Answer(query_of, found.ids, found.scores.astype(np.float32), work)
+
+
+def _as_found(answer: Answer, n_queries: int) -> Found:
+    """Return an ordered answer flat by query; what it took is counted with the first query."""
+    counts = np.zeros((n_queries, len(_counts(answer.work))), dtype=np.int64)
+    if n_queries:
+        counts[0] = _counts(answer.work)
+    offsets = np.searchsorted(answer.queries, np.arange(n_queries + 1))
+    return Found(offsets, answer.keys, answer.scores.astype(np.float64), counts)
+
+
+def part_best(
+    part: Part[Any], passing: BoolArray, queries: Float32Array, k: int, threads: int | None
+) -> Answer:
+    """Return the k nearest rows of a part that pass, and all that are as near, missing nothing."""
     chosen = _few(part, passing, k)
     if chosen is not None:
         everything = scan_rows(part, chosen, queries, _ANYTHING, threads)
@@ -102,7 +135,9 @@ def part_best(
     answers = []
     left, wanted = np.arange(len(queries)), k
     while len(left):
-        top = promise.search(part.rows, queries[left], min(wanted, len(part.keys)), threads)
+        top = part.rows.index.search(
+            queries[left], min(wanted, len(part.keys)), guarantee="exact", threads=threads
+        )
         found = _flat(part, passing, left, top.ids, top.scores, top.work)
         enough = _enough(top.ids, top.scores, passing, k) | (wanted >= len(part.keys))
         answers.append(found.taken(np.isin(found.queries, left[enough])))
@@ -199,4 +234,4 @@ def _counts(work: Work) -> IntArray:
     )
 
 
-__all__ = ["Answer", "part_best", "part_range", "scan_rows"]
+__all__ = ["Answer", "best_of_parts", "part_best", "part_range", "scan_rows"]

@@ -48,8 +48,9 @@ CREATE TABLE segment_files (
     PRIMARY KEY (segment, file)
 ) WITHOUT ROWID;
 CREATE TABLE calibration (
-    segment INTEGER PRIMARY KEY, n_queries INTEGER NOT NULL, n_matches INTEGER NOT NULL
-);
+    segment INTEGER NOT NULL, source INTEGER NOT NULL, crc32 TEXT NOT NULL, rows BLOB NOT NULL,
+    PRIMARY KEY (segment, source)
+) WITHOUT ROWID;
 """
 
 # Read by every connection. Five seconds: readers of WAL wait for nobody except while the log is

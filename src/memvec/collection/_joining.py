@@ -13,12 +13,13 @@ from memvec import checks
 from memvec.collection._answers import Answer, part_range
 from memvec.collection._groups import Components, grouped
 from memvec.collection._ids import Id
+from memvec.collection._inspecting import Inspections
 from memvec.collection._items import Item, ids_of
 from memvec.collection._naming import MovedError
 from memvec.collection._pairs import Pairs, first_copies, pair_blocks
 from memvec.collection._promise import Guarantee, Promise
 from memvec.collection._results import CollectionTopHits
-from memvec.collection._searching import Searches, Where
+from memvec.collection._searching import Where
 from memvec.collection._state import State
 from memvec.constructions import memory_vector
 from memvec.errors import InvalidTypeError
@@ -77,7 +78,7 @@ class Duplicates:
         return f"Duplicates({len(self.groups)} groups, {len(self.drop)} of {self.n_items} to drop)"
 
 
-class Joins(Searches):
+class Joins(Inspections):
     """The part of a collection that searches it in itself."""
 
     def self_join(
@@ -85,7 +86,8 @@ class Joins(Searches):
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         collapse_copies: bool = False,
         threads: int | None = None,
@@ -95,7 +97,7 @@ class Joins(Searches):
 
         Parameters
         ----------
-        similarity, miss_rate, guarantee, where, threads
+        similarity, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`; both items of a pair pass the filter.
         collapse_copies : bool, default False
             Take items with equal vectors for one: each copy makes one pair, with the first of
@@ -116,8 +118,9 @@ class Joins(Searches):
         where_from = "Collection.self_join"
         level = self._similarity(similarity, where_from)
         state = self._store.state
-        promise = self._promise(state, level, miss_rate, guarantee, where_from)
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
         passing = self._bitmaps.passing(state, where, where_from)
+        promise = self._promise(state, passing, level, request, where, where_from)
 
         def stream() -> Iterator[SimilarPair]:
             self._check_segments(state)
@@ -140,7 +143,8 @@ class Joins(Searches):
         keep: Keep = "first",
         groups: Grouping = "components",
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         threads: int | None = None,
         progress: bool | None = None,
@@ -149,7 +153,7 @@ class Joins(Searches):
 
         Parameters
         ----------
-        similarity, miss_rate, guarantee, where, threads
+        similarity, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         keep : {"first", "longest"} or callable
             Keep the item that came first, that with the longest metadata (as JSON), or that for
@@ -178,10 +182,11 @@ class Joins(Searches):
         if keep not in ("first", "longest") and not callable(keep):
             expected = "'first', 'longest' or a callable"
             raise InvalidTypeError(checks.message("keep", where_from, expected, repr(keep)))
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
 
         def ask(state: State) -> Duplicates:
-            promise = self._promise(state, level, miss_rate, guarantee, where_from)
             passing = self._bitmaps.passing(state, where, where_from)
+            promise = self._promise(state, passing, level, request, where, where_from)
             self._check_segments(state)
             keys, firsts = first_copies(state, passing)
             ranks = self._ranks(state, keys, keep)
@@ -205,7 +210,8 @@ class Joins(Searches):
         *,
         construction: Fusion = "pinv",
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         threads: int | None = None,
     ) -> CollectionTopHits:
@@ -223,7 +229,7 @@ class Joins(Searches):
             How many.
         construction : {"pinv", "sum"}
             "sum" lets vectors that are much alike count more; with "pinv" each counts alike.
-        miss_rate, guarantee, where, threads
+        miss_rate, guarantee, confidence, where, threads
             As in :meth:`search`.
         """
         where_from = "Collection.search_set"
@@ -232,7 +238,13 @@ class Joins(Searches):
         fused = memory_vector(rows, construction)
         query = checks.unit_queries(fused, "vectors", where_from, dim=self.dim)
         return self.search(
-            query, k, miss_rate=miss_rate, guarantee=guarantee, where=where, threads=threads
+            query,
+            k,
+            miss_rate=miss_rate,
+            guarantee=guarantee,
+            confidence=confidence,
+            where=where,
+            threads=threads,
         )
 
     def _named_pairs(self, pairs: Pairs) -> Iterator[SimilarPair]:

@@ -1,108 +1,208 @@
 """What an answer from all parts together promises.
 
-Segments are calibrated one by one, and their promises do not add up: the miss rate is a mean over
-the queries that have matches, and each segment has other queries. Two segments that miss a half
-each may miss two thirds together. So an answer that several segments had a part in promises
-something only if nothing was missed, or by the law that holds for each match by itself.
+Promises of single segments do not add up: the miss rate is a mean over the queries that have
+matches, and each segment has other queries. Two segments that miss a half each may miss two thirds
+together. So the thresholds of all segments are solved together, on the rows of the same calibration
+queries. Vectors that wait are scored one by one; being found always, they can only lower the miss
+rate, and deleted or filtered ones leave the rows.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, get_args
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memvec import checks
+from memvec.collection._calibration import joint_table
 from memvec.collection._segment import Segment
+from memvec.collection._settings import Settings
 from memvec.collection._state import State
-from memvec.guarantee import Certificate
-from memvec.index import Hits, TopHits
-from memvec.types import Float32Array
+from memvec.guarantee import CalibrationTable, Certificate
+from memvec.index import (
+    Found,
+    Guarantee,
+    JointPromise,
+    Lines,
+    Request,
+    Slack,
+    search_bounds,
+    search_lines,
+)
+from memvec.types import BoolArray, Float32Array, IntArray
 
-Guarantee = Literal["expected", "model", "exact"]
+_MOST_KEPT = 32
+_CONFIDENCE = 0.95
+_CALIBRATED = "calibrated on the matches that pass"
+_NOT_CALIBRATED = "not calibrated"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Promise:
     """How segments are searched for one question, and what is promised about all of them.
 
     Attributes
     ----------
-    guarantee : {"expected", "model", "exact"}
+    request : Request
         What was asked for.
-    miss_rate : float
-        ε.
+    lines : Lines or None
+        The thresholds of all segments; None misses nothing.
     certificate : Certificate
         What the answer promises.
+    tries : tuple of float
+        Similarities that the k-th nearest is likely to reach, of a search for the k nearest.
     """
 
-    guarantee: Guarantee
-    miss_rate: float
+    request: Request
+    lines: Lines | None
     certificate: Certificate
+    tries: tuple[float, ...] = ()
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether nothing is missed, by bounds."""
+        return self.lines is None
+
+    @property
+    def slack(self) -> Slack:
+        """The thresholds with their certificate, as the search for the k nearest takes them."""
+        assert self.lines is not None
+        return Slack(self.lines, self.certificate)
 
     def range_search(
         self, segment: Segment, queries: Float32Array, similarity: float, threads: int | None
-    ) -> Hits:
+    ) -> Found:
         """Search a segment."""
-        if self.guarantee == "exact":
-            return segment.index.range_search(
-                queries, similarity, threshold=-np.inf, threads=threads
-            )
-        return segment.index.range_search(
-            queries,
-            similarity,
-            miss_rate=self.miss_rate,
-            # None for "expected": a segment with little evidence then does what it can.
-            guarantee="model" if self.guarantee == "model" else None,
-            threads=threads,
+        if self.lines is None:
+            return search_bounds(segment.index, queries, similarity, threads)
+        return search_lines(segment.index, queries, similarity, self.lines, threads)
+
+
+class Promises:
+    """Promises of a collection; what was solved for some segments is kept."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._default = Request(settings.miss_rate, "expected", _CONFIDENCE, explicit=False)
+        self._kept: OrderedDict[tuple[object, ...], JointPromise] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def request(
+        self,
+        miss_rate: float | None,
+        guarantee: Guarantee | None,
+        confidence: float | None,
+        where: str,
+    ) -> Request:
+        """Return what is asked for, checked."""
+        return self._default.replaced(miss_rate, guarantee, confidence, where)
+
+    def of_range(
+        self,
+        state: State,
+        passing: Sequence[BoolArray],
+        similarity: float,
+        request: Request,
+        where: str,
+        *,
+        filtered: bool,
+        by_units: bool,
+    ) -> Promise:
+        """Return how to find everything above a similarity, and what comes of it.
+
+        Parameters
+        ----------
+        passing : sequence of ndarray
+            Which rows of each part count.
+        filtered : bool
+            Whether a filter took some out, besides what was deleted.
+        by_units : bool
+            Whether waiting vectors are tested by open units, at the level of the model, instead of
+            one by one.
+        """
+        if request.guarantee == "exact" or not (state.segments or by_units):
+            return _exact(request, similarity)
+        if not state.segments:
+            by_law = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
+            return Promise(request, Lines.one(similarity, np.zeros(1)), by_law)
+        joint = self._joint(state, passing)
+        slack = joint.for_range(similarity, request, where)
+        certificate = slack.certificate
+        if filtered:
+            natural = certificate.source == "reserve"
+            certificate = replace(certificate, filter=_CALIBRATED if natural else _NOT_CALIBRATED)
+        if by_units and not certificate.complete:
+            certificate = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
+        return Promise(request, slack.lines, certificate)
+
+    def of_best(
+        self,
+        state: State,
+        passing: Sequence[BoolArray],
+        k: int,
+        request: Request,
+        where: str,
+        *,
+        filtered: bool,
+    ) -> Promise:
+        """Return how to find the k nearest, and what comes of it."""
+        if request.guarantee == "exact" or not state.segments:
+            return _exact(request, None)
+        joint = self._joint(state, [part.alive for part in state.parts])
+        slack, tries = joint.for_best(k, request, where)
+        certificate = slack.certificate
+        if filtered and not certificate.complete:
+            # The k nearest that pass may be beyond the ranks that were calibrated.
+            certificate = replace(certificate, filter=_NOT_CALIBRATED)
+        return Promise(request, slack.lines, certificate, tuple(tries))
+
+    def _joint(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
+        """Return the promise for the rows of segments that count."""
+        key = tuple(
+            (part.rows.number, hash(some.tobytes()))
+            for part, some in zip(state.segments, passing, strict=False)
+        )
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = self._solved(state, passing)
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _MOST_KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+    def _solved(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
+        segments = [part.rows for part in state.segments]
+        table = joint_table(segments, state.calibration)
+        if table is not None:
+            kept = [part.keys[some] for part, some in zip(state.segments, passing, strict=False)]
+            table = _left(table, np.concatenate(kept))
+        newest = segments[-1].index.evidence
+        return JointPromise.of(
+            [segment.index for segment in segments],
+            table,
+            similarity=self._settings.similarity,
+            default=self._default,
+            calibrated=newest.calibrated,
+            state=newest.state,
         )
 
-    def search(
-        self, segment: Segment, queries: Float32Array, k: int, threads: int | None
-    ) -> TopHits:
-        """Find the k nearest vectors of a segment."""
-        if self.guarantee == "exact":
-            return segment.index.search(queries, k, threshold=-np.inf, threads=threads)
-        return segment.index.search(queries, k, miss_rate=self.miss_rate, threads=threads)
+
+def _left(table: CalibrationTable, keys: IntArray) -> CalibrationTable | None:
+    """Return the rows of some keys, ranked among themselves; None if there are none."""
+    rows = table.rows(np.isin(table.keys, keys))
+    return CalibrationTable.merged([rows]) if len(rows) else None
 
 
-def promise_range(
-    state: State,
-    similarity: float,
-    miss_rate: float,
-    guarantee: Guarantee,
-    where: str,
-    *,
-    by_units: bool,
-) -> Promise:
-    """Return how to find everything above a similarity, and what comes of it.
-
-    Parameters
-    ----------
-    by_units : bool
-        Whether waiting vectors are tested by open units, at the level of the model, instead of
-        one by one.
-    """
-    checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
-    if guarantee == "exact" or not (state.segments or by_units):
-        return Promise("exact", miss_rate, _exact(similarity))
-    if guarantee == "model" or not state.segments:
-        by_law = Certificate("model", similarity=similarity, miss_rate=miss_rate)
-        return Promise("model", miss_rate, by_law)
-    return Promise(guarantee, miss_rate, Certificate("none", similarity=similarity))
+def _exact(request: Request, similarity: float | None) -> Promise:
+    certificate = Certificate(
+        "exact", similarity=similarity, miss_rate=0.0, bound=0.0, complete=True
+    )
+    return Promise(request, None, certificate)
 
 
-def promise_best(state: State, miss_rate: float, guarantee: Guarantee, where: str) -> Promise:
-    """Return how to find the k nearest, for which there is no law, and what comes of it."""
-    checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
-    if guarantee == "exact" or not state.segments:
-        return Promise("exact", miss_rate, _exact(None))
-    return Promise("expected", miss_rate, Certificate("none"))
-
-
-def _exact(similarity: float | None) -> Certificate:
-    return Certificate("exact", similarity=similarity, miss_rate=0.0, bound=0.0, complete=True)
-
-
-__all__ = ["Guarantee", "Promise", "promise_best", "promise_range"]
+__all__ = ["Guarantee", "Promise", "Promises"]

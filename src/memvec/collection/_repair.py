@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from memvec.collection._calibration import broken_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import (
     CHECKSUM,
@@ -123,6 +124,10 @@ def _repairs(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
         with catalog.transaction():
             catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
         yield f"{text} They were dropped."
+    for tables, text in list(broken_tables(catalog)):
+        with catalog.transaction():
+            catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
+        yield f"{text} It was dropped; compact() calibrates anew."
     for number, files in files_of_segments(catalog).items():
         for text in segment_problems(folder, number, files):
             done = _replace_segment(catalog, folder, number, files, settings)

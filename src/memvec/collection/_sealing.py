@@ -9,12 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from memvec.collection._calibration import tables_between, write_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import FileSum
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import SEAL_AT
 from memvec.collection._state import Part, State
 from memvec.collection._store import Store
+from memvec.guarantee import CalibrationTable
 from memvec.types import IntArray
 
 # So many segments of one size are merged into one of the next.
@@ -42,11 +44,12 @@ def rewrite(
         if len(keys):
             vectors = before.vectors(keys, store.settings.dim)
             files = Segment.write(folder, vectors, keys, store.settings, progress)
+        made = Segment.open(folder, number, files) if len(keys) else None
+        tables = [] if made is None else list(tables_between(made, _kept(before, segments)))
         with store.catalog.lock:
             last = before.waiting.keys[-1] if waiting and len(before.waiting.keys) else -1
-            _commit(store.catalog, number, len(keys), files, segments, int(last), purged)
-            made = Segment.open(folder, number, files) if len(keys) else None
-            store.publish(_after(store.state, made, segments, int(last)))
+            _commit(store.catalog, number, len(keys), files, segments, int(last), purged, tables)
+            store.publish(_after(store.state, made, segments, int(last), tables))
     except BaseException:
         with suppress(OSError):
             if not store.catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number]):
@@ -56,6 +59,11 @@ def rewrite(
         with suppress(OSError):  # in use (Windows): the next writer removes it
             remove_segment(part.rows.folder)
     return len(keys)
+
+
+def _kept(state: State, gone: Sequence[Part[Segment]]) -> list[Segment]:
+    numbers = {part.rows.number for part in gone}
+    return [part.rows for part in state.segments if part.rows.number not in numbers]
 
 
 def _concatenated(arrays: list[IntArray]) -> IntArray:
@@ -70,10 +78,12 @@ def _commit(
     old: Sequence[Part[Segment]],
     last: int,
     purged: IntArray,
+    tables: Sequence[tuple[int, int, CalibrationTable]],
 ) -> None:
     """Name the new segment in place of what it was made of."""
     with catalog.transaction():
         name_segment(catalog, number, n_rows, files, [part.rows.number for part in old])
+        write_tables(catalog, tables)
         catalog.execute("DELETE FROM waiting WHERE first_key <= ?", [last])
         catalog.execute_many("DELETE FROM items WHERE key = ?", ((k,) for k in purged.tolist()))
 
@@ -89,14 +99,23 @@ def name_segment(
             [(number, name, *saved) for name, saved in files.items()],
         )
     catalog.execute("UPDATE state SET next_segment = ?", [number + 1])
+    numbers = [(one,) for one in old]
     for table in ("segments", "segment_files", "calibration"):
-        numbers = [(one,) for one in old]
         catalog.execute_many(f"DELETE FROM {table} WHERE segment = ?", numbers)
+    catalog.execute_many("DELETE FROM calibration WHERE source = ?", numbers)
 
 
-def _after(now: State, made: Segment | None, old: Sequence[Part[Segment]], last: int) -> State:
+def _after(
+    now: State,
+    made: Segment | None,
+    old: Sequence[Part[Segment]],
+    last: int,
+    tables: Sequence[tuple[int, int, CalibrationTable]],
+) -> State:
     """Return the state after the commit; what was deleted since the building began stays so."""
     gone = {part.rows.number for part in old}
+    calibration = {key: one for key, one in now.calibration.items() if not gone & set(key)}
+    calibration |= {(segment, source): table for segment, source, table in tables}
     segments = [part for part in now.segments if part.rows.number not in gone]
     if made is not None:
         dead = _concatenated([part.keys[~part.alive] for part in now.parts])
@@ -104,7 +123,7 @@ def _after(now: State, made: Segment | None, old: Sequence[Part[Segment]], last:
     waiting = now.waiting
     if last >= 0:
         waiting = Part(waiting.rows.after(last), waiting.alive[waiting.keys > last])
-    return replace(now, segments=tuple(segments), waiting=waiting)
+    return replace(now, segments=tuple(segments), waiting=waiting, calibration=calibration)
 
 
 def due_to_merge(store: Store) -> list[Part[Segment]]:

@@ -8,17 +8,18 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from memvec import checks
-from memvec.collection._answers import Answer, part_best, part_range
+from memvec.collection._answers import Answer, best_of_parts, part_best, part_range
 from memvec.collection._filters import Bitmaps
 from memvec.collection._items import Item
 from memvec.collection._lookup import Lookup
 from memvec.collection._naming import MovedError, named, still_named
 from memvec.collection._open_units import UNIT_SIZE, OpenUnits
-from memvec.collection._promise import Guarantee, Promise, promise_best, promise_range
+from memvec.collection._promise import Guarantee, Promise, Promises
 from memvec.collection._results import CollectionHits, CollectionTopHits, Match
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError
+from memvec.index import Request
 from memvec.kernels import blocks
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
@@ -37,6 +38,7 @@ class Searches(Lookup):
     def __init__(self, store: Store, *, verify: bool, online: Online) -> None:
         super().__init__(store, verify=verify)
         self._bitmaps = Bitmaps(store.catalog)
+        self._promises = Promises(store.settings)
         self._open_units: OpenUnits | None = None
         if online == "units":
             config = store.settings.config
@@ -49,7 +51,8 @@ class Searches(Lookup):
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         threads: int | None = None,
     ) -> CollectionHits:
@@ -63,8 +66,11 @@ class Searches(Lookup):
             α₀ in (0, 1]; that of the collection by default.
         miss_rate : float, optional
             ε in (0, 1); that of the collection by default.
-        guarantee : {"expected", "model", "exact"}
-            What the answer is to promise; "exact" misses nothing.
+        guarantee : {"expected", "model", "high_probability", "exact"}, optional
+            What the answer is to promise; "expected" by default, and what the evidence supports
+            where that is too little. A level that is named here is kept or refused.
+        confidence : float, optional
+            1 − δ in (0, 1), for "high_probability"; 0.95 by default.
         where : mapping, optional
             Find only items whose metadata passes this filter, such as
             ``{"year": {"$gte": 2020}, "tag": {"$in": ["a", "b"]}}``. Operators are $eq, $ne, $gt,
@@ -92,10 +98,11 @@ class Searches(Lookup):
         where_from = "Collection.range_search"
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
         level = self._similarity(similarity, where_from)
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
 
         def ask(state: State) -> CollectionHits:
-            promise = self._promise(state, level, miss_rate, guarantee, where_from)
             passing = self._bitmaps.passing(state, where, where_from)
+            promise = self._promise(state, passing, level, request, where, where_from)
             answer = self._range(state, passing, rows, level, promise, threads)
             bounds = np.searchsorted(answer.queries, np.arange(len(rows) + 1))
             ids = named(self._store.catalog, answer)
@@ -109,7 +116,8 @@ class Searches(Lookup):
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         threads: int | None = None,
     ) -> Iterator[Match]:
@@ -120,15 +128,16 @@ class Searches(Lookup):
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, where, threads
+        queries, similarity, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         """
         where_from = "Collection.iter_range"
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
         level = self._similarity(similarity, where_from)
         state = self._store.state
-        promise = self._promise(state, level, miss_rate, guarantee, where_from)
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
         passing = self._bitmaps.passing(state, where, where_from)
+        promise = self._promise(state, passing, level, request, where, where_from)
 
         def stream() -> Iterator[Match]:
             for start, stop in blocks(len(rows), _QUERIES_AT_ONCE):
@@ -152,7 +161,8 @@ class Searches(Lookup):
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         threads: int | None = None,
     ) -> IntArray:
@@ -160,15 +170,16 @@ class Searches(Lookup):
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, where, threads
+        queries, similarity, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         """
         where_from = "Collection.count"
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
         level = self._similarity(similarity, where_from)
         state = self._store.state
-        promise = self._promise(state, level, miss_rate, guarantee, where_from)
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
         passing = self._bitmaps.passing(state, where, where_from)
+        promise = self._promise(state, passing, level, request, where, where_from)
         answer = self._range(state, passing, rows, level, promise, threads)
         return np.bincount(answer.queries, minlength=len(rows))
 
@@ -178,7 +189,8 @@ class Searches(Lookup):
         similarity: float | None = None,
         *,
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         threads: int | None = None,
     ) -> BoolArray:
@@ -186,7 +198,7 @@ class Searches(Lookup):
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, where, threads
+        queries, similarity, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
 
         Returns
@@ -199,6 +211,7 @@ class Searches(Lookup):
             similarity,
             miss_rate=miss_rate,
             guarantee=guarantee,
+            confidence=confidence,
             where=where,
             threads=threads,
         )
@@ -210,7 +223,8 @@ class Searches(Lookup):
         k: int,
         *,
         miss_rate: float | None = None,
-        guarantee: Guarantee = "expected",
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
         where: Where | None = None,
         threads: int | None = None,
     ) -> CollectionTopHits:
@@ -222,23 +236,26 @@ class Searches(Lookup):
             Rows are scaled to norm 1.
         k : int
             How many. Where fewer items pass, the rest of a row is None, with score -inf.
-        miss_rate, guarantee, where, threads
-            As in :meth:`range_search`.
+        miss_rate, guarantee, confidence, where, threads
+            As in :meth:`range_search`; ε is the share of the k nearest that may be missed.
         """
         where_from = "Collection.search"
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
         k = checks.integer(k, "k", where_from)
-
-        rate = self._miss_rate(miss_rate, where_from)
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
 
         def ask(state: State) -> CollectionTopHits:
-            promise = promise_best(state, rate, guarantee, where_from)
             passing = self._bitmaps.passing(state, where, where_from)
-            answers = [
-                part_best(part, some, rows, k, promise, threads)
-                for part, some in self._checked_parts(state, passing)
-            ]
-            answer = Answer.of_parts(answers, len(rows), _size(state)).ordered()
+            filtered = where is not None
+            promise = self._promises.of_best(
+                state, passing, k, request, where_from, filtered=filtered
+            )
+            parts = list(self._checked_parts(state, passing))
+            if promise.is_exact:
+                answers = [part_best(part, some, rows, k, threads) for part, some in parts]
+                answer = Answer.of_parts(answers, len(rows), _size(state)).ordered()
+            else:
+                answer = best_of_parts(parts, rows, k, promise, threads)
             return self._top(answer, len(rows), k, promise)
 
         return self._of_one_state(ask)
@@ -265,9 +282,9 @@ class Searches(Lookup):
         promise: Promise,
         threads: int | None,
     ) -> Answer:
-        by_units = self._open_units if promise.guarantee != "exact" else None
+        by_units = None if promise.is_exact else self._open_units
         answers = [
-            by_units.range(part, some, rows, similarity, promise.miss_rate, threads)
+            by_units.range(part, some, rows, similarity, promise.request.miss_rate, threads)
             if by_units is not None and part is state.waiting
             else part_range(part, some, rows, similarity, promise, threads)
             for part, some in self._checked_parts(state, passing)
@@ -306,19 +323,21 @@ class Searches(Lookup):
     def _promise(
         self,
         state: State,
+        passing: list[BoolArray],
         similarity: float,
-        miss_rate: float | None,
-        guarantee: Guarantee,
+        request: Request,
+        where: Where | None,
         where_from: str,
     ) -> Promise:
-        rate = self._miss_rate(miss_rate, where_from)
-        by_units = self._open_units is not None
-        return promise_range(state, similarity, rate, guarantee, where_from, by_units=by_units)
-
-    def _miss_rate(self, miss_rate: float | None, where_from: str) -> float:
-        if miss_rate is None:
-            return self.settings.miss_rate
-        return checks.miss_rate(miss_rate, where_from)
+        return self._promises.of_range(
+            state,
+            passing,
+            similarity,
+            request,
+            where_from,
+            filtered=where is not None,
+            by_units=self._open_units is not None,
+        )
 
     def _similarity(self, similarity: float | None, where_from: str) -> float:
         if similarity is None:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -108,6 +109,11 @@ class Segment:
     def size(self) -> int:
         """Bytes on the disk."""
         return sum(file.size for file in self.files.values())
+
+    @cached_property
+    def reserve(self) -> IntArray:
+        """The rows that are in no unit, in the order in which they were calibrated on."""
+        return np.flatnonzero(self.index.labels == -1)
 
     def vectors(self, rows: IntArray) -> Float32Array:
         """Return the vectors of some rows."""

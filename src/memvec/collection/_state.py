@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
+from memvec.collection._calibration import Blocks, read_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import FileSum, crc_text
 from memvec.collection._segment import Segment, segment_folder
@@ -76,11 +77,14 @@ class State:
         In the order they were made.
     waiting : Part
         What no segment holds yet.
+    calibration : mapping
+        What the reserve of a segment finds in another: tables by segment and source.
     """
 
     change: int
     segments: tuple[Part[Segment], ...]
     waiting: Part[Waiting]
+    calibration: Blocks
 
     @property
     def parts(self) -> tuple[Part[Segment] | Part[Waiting], ...]:
@@ -130,7 +134,8 @@ def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) ->
     waiting = Waiting.empty(dim)
     for rows, keys in _read_waiting(catalog, dim):
         waiting = waiting.followed_by(rows, keys)
-    return State(catalog.change(), segments, Part(waiting, ~np.isin(waiting.keys, dead)))
+    left = Part(waiting, ~np.isin(waiting.keys, dead))
+    return State(catalog.change(), segments, left, read_tables(catalog))
 
 
 def _keys(catalog: Catalog, sql: str) -> IntArray:

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from memvec import checks
+from memvec.collection._calibration import broken_tables
 from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import FileSum, check_catalog, check_sum
 from memvec.collection._lock import check_lock
@@ -58,6 +59,7 @@ def verify_catalog(catalog: Catalog, folder: Path) -> Verification:
             problems += [f"{catalog.path}: {text}." for text in _integrity(catalog)]
             settings = catalog.settings()
             problems += [text for _, text in broken_blobs(catalog, settings.dim)]
+            problems += [text for _, text in broken_tables(catalog)]
             saved = files_of_segments(catalog)
             for number in saved:
                 problems += segment_problems(folder, number, saved[number])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy import special
@@ -53,10 +54,12 @@ class NullLaw:
         """The smallest p-value that the pairs support, 10/n_pairs."""
         return min(1.0, _FEWEST_PAIRS / len(self.cosines))
 
-    @property
+    @cached_property
     def is_uniform(self) -> bool:
         """Whether the law of uniform vectors is at least as large as the pairs say, all along."""
         n = len(self.cosines)
+        if n < 2 * _FEWEST_PAIRS:
+            return False
         counts = np.unique(np.geomspace(_FEWEST_PAIRS, n / 2, 40).astype(np.int64))
         shares = counts / n
         scores = self.cosines[n - counts].astype(np.float64)

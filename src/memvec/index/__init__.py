@@ -5,9 +5,10 @@ from memvec.index._cascades import Found, Lines
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
+from memvec.index._evidence import Evidence
 from memvec.index._explain import Explanation, StageView
 from memvec.index._index import Index
-from memvec.index._joint import JointPromise, search_bounds, search_lines
+from memvec.index._joint import JointPromise, explain_pair, search_bounds, search_lines
 from memvec.index._monitor import Health, Verification
 from memvec.index._profile import profile_machine
 from memvec.index._promises import Guarantee, Request
@@ -15,6 +16,7 @@ from memvec.index._results import HitRow, Hits, TopHits, Work
 from memvec.index._top import search_best
 
 __all__ = [
+    "Evidence",
     "Explanation",
     "Found",
     "Guarantee",
@@ -33,6 +35,7 @@ __all__ = [
     "TopHits",
     "Verification",
     "Work",
+    "explain_pair",
     "profile_machine",
     "search_best",
     "search_bounds",

@@ -3,9 +3,9 @@
 The slacks of all stages are one number λ times a direction. Natural evidence, the matches of the
 calibration queries, serves cells [a, a + 0.01) of similarities: λ is the smallest with which the
 promise holds at every similarity of the cell, and the stages test at its lower end. Where matches
-are too few, they are planted at the multiples of 0.05, each of which serves until the next. Ranges
-nest because a search also takes the lines of thresholds of all higher similarities: a stage passes
-at a lower similarity all that it passes at a higher one.
+are too few, they are planted at the multiples of 0.05, and from 0.95 on at those of 0.01, each of
+which serves until the next. Ranges nest because a search also takes the lines of thresholds of all
+higher similarities: a stage passes at a lower similarity all that it passes at a higher one.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ from memvec.types import BoolArray, Float64Array
 
 _CELL = 0.01
 _PLANTED_CELL = 0.05
+# From here on, planted cells are as small as the natural ones: the noise of a match, √(1 − α²),
+# vanishes towards 1, and what a search needs there is also given to those at lower similarities.
+_NEAR_COPIES = 0.95
 # Queries planted: at most so many for each member, and more than a small miss rate needs.
 _PLANTED, _MOST_PLANTED = 2000, 20_000
 _PLANTED_SHARE = 4
@@ -242,8 +245,8 @@ class Calibration:
         for step in range(_floor_step(similarity, _CELL) + 1, round(1 / _CELL)):
             point = _step_at(step, _CELL)
             natural = self._is_natural(point, rule)
-            # Planted matches serve from one multiple of 0.05 to the next.
-            if natural or follows_natural or _is_multiple(point, _PLANTED_CELL):
+            # Planted matches serve until the next cell of theirs.
+            if natural or follows_natural or _is_multiple(point, _planted_cell(point)):
                 yield point
             follows_natural = natural
 
@@ -282,7 +285,7 @@ class Calibration:
     def _lower_end(similarity: float, rule: Rule, natural: bool) -> float:
         if rule.promise == "high_probability":
             return similarity
-        width = _CELL if natural else _PLANTED_CELL
+        width = _CELL if natural else _planted_cell(similarity)
         return _step_at(_floor_step(similarity, width), width) or similarity
 
     def _rows(self, at: float, rule: Rule, natural: bool) -> CalibrationTable:
@@ -382,6 +385,11 @@ class Calibration:
 def _since(point: float, rule: Rule) -> float | None:
     """Return where the cell of a point ends; a promise for a list of similarities has no cells."""
     return None if rule.promise == "high_probability" else point + _CELL
+
+
+def _planted_cell(similarity: float) -> float:
+    near = _floor_step(similarity, _CELL) >= round(_NEAR_COPIES / _CELL)
+    return _CELL if near else _PLANTED_CELL
 
 
 def _floor_step(similarity: float, width: float) -> int:

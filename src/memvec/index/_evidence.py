@@ -35,7 +35,7 @@ _CROWDED_PAIRS = 20_000_000
 # Vectors in the noise of a planted query: enough for its law to be that of the data.
 _NOISE_TERMS = 8
 # Random pairs whose cosines are the law of unrelated vectors.
-_NULL_PAIRS = 100_000
+_NULL_PAIRS, _NULL_PAIRS_EACH = 100_000, 20
 _QUERIES_AT_ONCE = 16
 # Memory vectors that go into the fingerprint of an index: opening reads them.
 _FINGERPRINT_UNITS = 64
@@ -219,8 +219,9 @@ def null_law_of(vectors: Float32Array, seed: int) -> NullLaw:
     if n < 2:
         return NullLaw.of_pairs(np.zeros(1, dtype=np.float32))
     rng = np.random.default_rng([seed, 2])
-    left = rng.integers(n, size=_NULL_PAIRS)
-    right = (left + rng.integers(1, n, size=_NULL_PAIRS)) % n
+    n_pairs = min(_NULL_PAIRS, _NULL_PAIRS_EACH * n)
+    left = rng.integers(n, size=n_pairs)
+    right = (left + rng.integers(1, n, size=n_pairs)) % n
     return NullLaw.of_pairs(canonical_score_pairs(vectors, vectors, left, right).astype(np.float32))
 
 

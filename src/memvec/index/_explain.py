@@ -58,7 +58,7 @@ class Explanation:
 
     Attributes
     ----------
-    id : int
+    id : int or str
         The vector.
     score : float
         The cosine of the two.
@@ -74,7 +74,7 @@ class Explanation:
         Densities, thresholds and scores, where they were asked for.
     """
 
-    id: int
+    id: int | str
     score: float
     similarity: float
     stages: tuple[StageView, ...]

@@ -181,7 +181,7 @@ class Index(InspectedIndex):
         where = "Index.range_search"
         rows, threads = self._asked(queries, threads, where)
         level = self._similarity(similarity, where)
-        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        request = self._parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
             select, everything = selection(self._parts.cascade, threshold, units, where)
             found = search_selected(self._parts.cascade, select, rows, level, threads)
@@ -266,7 +266,7 @@ class Index(InspectedIndex):
                 checks.message("k", where, f"at most the {len(self)} vectors of the index", k)
             )
         rate = _rate_of_recall(miss_rate, target_recall, where)
-        request = self._parts.promises.request(rate, guarantee, confidence, where)
+        request = self._parts.promises.default.replaced(rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
             select, everything = selection(self._parts.cascade, threshold, units, where)
             found = search_selected(self._parts.cascade, select, rows, ANYTHING, threads)
@@ -326,7 +326,7 @@ class Index(InspectedIndex):
         if threshold is not None or units is not None:
             select, _ = selection(cascade, threshold, units, where)
             return self._searcher.some_unit(select, rows, level, threads)
-        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        request = self._parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         slack = self._parts.promises.for_range(level, request, where)
         found = cascade.search(rows, level, slack.lines, threads)
         untested = len(cascade.units.offsets) - 1 - cascade.units.n_tested

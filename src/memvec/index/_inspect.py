@@ -10,7 +10,7 @@ from memvec.guarantee import CalibrationTable
 from memvec.index._build import IndexParts
 from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
-from memvec.index._evidence import build_table
+from memvec.index._evidence import Evidence, build_table
 from memvec.index._explain import Explanation
 from memvec.index._monitor import Health, Monitor, Verification, compare
 from memvec.index._promises import Guarantee
@@ -61,6 +61,11 @@ class InspectedIndex:
         labels[units.keys] = units.unit_of(np.arange(len(self)))
         labels[labels >= units.n_tested] = -1
         return labels
+
+    @property
+    def evidence(self) -> Evidence:
+        """What promises rest on: where calibration queries came from, and when."""
+        return self._parts.evidence
 
     @property
     def calibration_table(self) -> CalibrationTable | None:
@@ -149,7 +154,7 @@ class InspectedIndex:
             expected = f"less than the {len(self)} vectors of the index"
             raise InvalidValueError(checks.message("id", where, expected, key))
         level = self._similarity(similarity, where)
-        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        request = self._parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         return self._searcher.explain(rows, key, level, request, plot, where)
 
     def verify(
@@ -186,7 +191,7 @@ class InspectedIndex:
         where = "Index.verify"
         rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
         level = self._similarity(similarity, where)
-        request = self._parts.promises.request(miss_rate, guarantee, confidence, where)
+        request = self._parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         if sample is not None:
             wanted = min(checks.integer(sample, "sample", where), len(rows))
             drawn = np.random.default_rng(self.config.seed).choice(len(rows), wanted, replace=False)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memvec.guarantee import CalibrationTable, NullLaw, Source
+from memvec.guarantee import CalibrationTable, Certificate, NullLaw, Source
 from memvec.index._calibration import Calibration, Slack
 from memvec.index._cascades import Found, Lines
 from memvec.index._evidence import LOWEST_SHARE, Evidence
+from memvec.index._explain import Explanation
 from memvec.index._index import Index
-from memvec.index._promises import Guarantee, Promises, Request
+from memvec.index._promises import Promises, Request
 from memvec.index._top import likely_similarities
 from memvec.types import Float32Array
 
@@ -85,16 +86,6 @@ class JointPromise:
         """What vectors that have nothing to do with each other score."""
         return self.promises.calibration.evidence.null_law
 
-    def request(
-        self,
-        miss_rate: float | None,
-        guarantee: Guarantee | None,
-        confidence: float | None,
-        where: str,
-    ) -> Request:
-        """Return what a search asks for, checked."""
-        return self.promises.request(miss_rate, guarantee, confidence, where)
-
     def for_range(self, similarity: float, request: Request, where: str) -> Slack:
         """Return the lines of thresholds for everything above a similarity."""
         return self.promises.for_range(similarity, request, where)
@@ -119,4 +110,18 @@ def search_bounds(
     return index._parts.bounded.search(rows, similarity, threads)
 
 
-__all__ = ["JointPromise", "search_bounds", "search_lines"]
+def explain_pair(
+    index: Index,
+    row: Float32Array,
+    key: int,
+    similarity: float,
+    lines: Lines | None,
+    certificate: Certificate,
+    law: NullLaw,
+) -> Explanation:
+    """Tell what each stage of an index sees of a query and one of its vectors."""
+    query = row[np.newaxis]
+    return index._searcher.explain_with(lines, query, key, similarity, certificate, law)
+
+
+__all__ = ["JointPromise", "explain_pair", "search_bounds", "search_lines"]

@@ -36,6 +36,24 @@ class Request:
     confidence: float
     explicit: bool
 
+    def replaced(
+        self,
+        miss_rate: float | None,
+        guarantee: Guarantee | None,
+        confidence: float | None,
+        where: str,
+    ) -> Request:
+        """Return what a search asks for that names some of it, checked."""
+        if miss_rate is None and guarantee is None and confidence is None:
+            return self
+        rate = self.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
+        level: Guarantee = self.guarantee if guarantee is None else guarantee
+        checks.choice(level, "guarantee", where, get_args(Guarantee))
+        sure = self.confidence
+        if confidence is not None:
+            sure = checks.miss_rate(confidence, where, "confidence")
+        return Request(rate, level, sure, guarantee is not None)
+
 
 @dataclass(eq=False)
 class Promises:
@@ -52,25 +70,6 @@ class Promises:
     calibration: Calibration
     default: Request
     _kept: dict[tuple[float, Request, str], Slack] = field(default_factory=dict)
-
-    def request(
-        self,
-        miss_rate: float | None,
-        guarantee: Guarantee | None,
-        confidence: float | None,
-        where: str,
-    ) -> Request:
-        """Return what is asked for, with what the build left as defaults."""
-        default = self.default
-        if miss_rate is None and guarantee is None and confidence is None:
-            return default
-        rate = default.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
-        level: Guarantee = default.guarantee if guarantee is None else guarantee
-        checks.choice(level, "guarantee", where, get_args(Guarantee))
-        sure = default.confidence
-        if confidence is not None:
-            sure = checks.miss_rate(confidence, where, "confidence")
-        return Request(rate, level, sure, guarantee is not None)
 
     def for_range(self, similarity: float, request: Request, where: str) -> Slack:
         """Return the slack for everything above a similarity."""

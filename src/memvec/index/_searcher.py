@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memvec.guarantee import Certificate, significance
+from memvec.guarantee import Certificate, NullLaw, significance
 from memvec.index._build import IndexParts
 from memvec.index._by_hand import Select, search_selected
 from memvec.index._calibration import Slack
-from memvec.index._cascades import Found
+from memvec.index._cascades import Found, Lines
 from memvec.index._explain import Explanation, StageView, draw_unit_test
 from memvec.index._monitor import Monitor
 from memvec.index._promises import Request
@@ -87,21 +87,41 @@ class Searcher:
         self, rows: Float32Array, key: int, level: float, request: Request, plot: bool, where: str
     ) -> Explanation:
         """Tell what each stage sees of a query and a vector."""
-        parts, units = self.parts, self.parts.cascade.units
-        row = np.flatnonzero(units.keys == key)
-        [score] = canonical_score_pairs(rows, units.vectors, np.zeros(1, np.int64), row)
-        stages: tuple[StageView, ...] = ()
-        certificate = parts.complete(level)
+        parts = self.parts
+        slack = None
         if request.guarantee != "exact":
             slack = parts.promises.for_range(level, request, where)
-            stages, certificate = self._stages(rows, row, slack), slack.certificate
-        shown = next((stage for stage in stages if stage.name == "unit"), None)
-        figure = None
-        if plot and shown is not None:
-            scores = parts.cascade.unit_scores(rows[0]) / self._unit_means
-            figure = draw_unit_test(shown, level, scores)
-        surprise = significance(parts.evidence.null_law, float(score), parts.design.n_vectors)
-        return Explanation(key, float(score), level, stages, surprise, certificate, figure)
+        certificate = parts.complete(level) if slack is None else slack.certificate
+        told = self.explain_with(
+            None if slack is None else slack.lines,
+            rows,
+            key,
+            level,
+            certificate,
+            parts.evidence.null_law,
+        )
+        shown = next((stage for stage in told.stages if stage.name == "unit"), None)
+        if not plot or shown is None:
+            return told
+        scores = parts.cascade.unit_scores(rows[0]) / self._unit_means
+        return dataclasses.replace(told, figure=draw_unit_test(shown, level, scores))
+
+    def explain_with(
+        self,
+        lines: Lines | None,
+        rows: Float32Array,
+        key: int,
+        level: float,
+        certificate: Certificate,
+        law: NullLaw,
+    ) -> Explanation:
+        """Tell what each stage sees, with given lines of thresholds; None visits everything."""
+        units = self.parts.cascade.units
+        row = np.flatnonzero(units.keys == key)
+        [score] = canonical_score_pairs(rows, units.vectors, np.zeros(1, np.int64), row)
+        stages = () if lines is None else self._stages(rows, row, lines)
+        surprise = significance(law, float(score), self.parts.design.n_vectors)
+        return Explanation(key, float(score), level, stages, surprise, certificate)
 
     @property
     def _unit_means(self) -> Float32Array | float:
@@ -109,11 +129,10 @@ class Searcher:
         codes = self.parts.design.config.codes != "none"
         return 1.0 if codes else self.parts.cascade.units.means.astype(np.float32)
 
-    def _stages(self, rows: Float32Array, row: IntArray, slack: Slack) -> tuple[StageView, ...]:
+    def _stages(self, rows: Float32Array, row: IntArray, lines: Lines) -> tuple[StageView, ...]:
         """Return what each stage sees of a pair, in units of the similarity."""
         cascade = self.parts.cascade
         [scores], [slopes] = cascade.calibrate(rows, np.zeros(1, np.int64), row)
-        lines = slack.lines
         return tuple(
             StageView(
                 name,

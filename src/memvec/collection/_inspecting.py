@@ -1,0 +1,154 @@
+"""Why an item is, or is not, returned, and what searches miss."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from memvec import checks
+from memvec.collection._ids import Id, checked_ids
+from memvec.collection._promise import Guarantee, Promise
+from memvec.collection._searching import Searches, Where
+from memvec.collection._state import State
+from memvec.errors import InvalidValueError
+from memvec.evaluation import Ranges, count_misses
+from memvec.guarantee import NullLaw, significance
+from memvec.index import Explanation, Request, Verification, explain_pair
+from memvec.kernels import canonical_score_pairs
+from memvec.types import ArrayLike, BoolArray, Float32Array
+
+
+class Inspections(Searches):
+    """The part of a collection that tells about its searches."""
+
+    def explain(
+        self,
+        query: ArrayLike,
+        id: Id,  # noqa: A002 - what hits call it
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+    ) -> Explanation:
+        """Tell why an item is, or is not, returned for a query.
+
+        Parameters
+        ----------
+        query : array_like of shape (dim,)
+            One query.
+        id : int or str
+            An item.
+        similarity, miss_rate, guarantee, confidence
+            As in :meth:`range_search`.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/two.mv", dim=2) as collection:
+        ...         ids = collection.add([[1.0, 0.0], [0.0, 1.0]], ids=["east", "north"])
+        ...         collection.explain([1.0, 0.1], "east").reason
+        'Returned.'
+        """
+        where = "Collection.explain"
+        rows = checks.unit_queries(query, "query", where, dim=self.dim)
+        if len(rows) != 1:
+            raise InvalidValueError(checks.message("query", where, "one query", len(rows)))
+        level = self._similarity(similarity, where)
+        request = self._promises.request(miss_rate, guarantee, confidence, where)
+        [name] = checked_ids([id], where)
+        state = self._store.state
+        key = self._keys([name], where)[name]
+        alive = [part.alive for part in state.parts]
+        promise = self._promise(state, alive, level, request, None, where)
+        return replace(self._told(state, rows[0], key, level, promise), id=name)
+
+    def _told(
+        self, state: State, query: Float32Array, key: int, level: float, promise: Promise
+    ) -> Explanation:
+        """Return what the stages see of the item, wherever it lies."""
+        law = self._null_law(state)
+        for part in state.segments:
+            here, rows = part.find(np.array([key]))
+            if here.any():
+                return explain_pair(
+                    part.rows.index,
+                    query,
+                    int(rows[0]),
+                    level,
+                    promise.lines,
+                    promise.certificate,
+                    law,
+                )
+        [vector] = state.vectors(np.array([key]), self.dim)
+        zero = np.zeros(1, dtype=np.int64)
+        pair = query[np.newaxis], vector[np.newaxis]
+        [score] = canonical_score_pairs(*pair, zero, zero)
+        surprise = significance(law, float(score), state.n_items)
+        return Explanation(key, float(score), level, (), surprise, promise.certificate)
+
+    @staticmethod
+    def _null_law(state: State) -> NullLaw:
+        laws = [part.rows.index.evidence.null_law.cosines for part in state.segments]
+        return NullLaw.of_pairs(np.concatenate(laws) if laws else np.zeros(1, dtype=np.float32))
+
+    def measure(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        sample: int | None = None,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+    ) -> Verification:
+        """Measure the miss rate: compare answers with those that miss nothing.
+
+        :meth:`verify` compares checksums.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Queries that matter to you.
+        sample : int, optional
+            Compare this many of them, drawn at random; all by default.
+        similarity, miss_rate, guarantee, confidence, where
+            As in :meth:`range_search`.
+        """
+        caller = "Collection.measure"
+        rows = checks.unit_queries(queries, "queries", caller, dim=self.dim)
+        if sample is not None:
+            wanted = min(checks.integer(sample, "sample", caller), len(rows))
+            drawn = np.random.default_rng(0).choice(len(rows), wanted, replace=False)
+            rows = rows[np.sort(drawn)]
+        level = self._similarity(similarity, caller)
+        request = self._promises.request(miss_rate, guarantee, confidence, caller)
+        state = self._store.state
+        passing = self._bitmaps.passing(state, where, caller)
+        exactly = replace(request, guarantee="exact")
+        found, truth = (
+            self._keys_found(state, passing, rows, level, asked, where, caller)
+            for asked in (request, exactly)
+        )
+        return Verification.of(count_misses(truth, found), request.miss_rate)
+
+    def _keys_found(
+        self,
+        state: State,
+        passing: list[BoolArray],
+        rows: Float32Array,
+        level: float,
+        request: Request,
+        where: Where | None,
+        caller: str,
+    ) -> Ranges:
+        promise = self._promise(state, passing, level, request, where, caller)
+        answer = self._range(state, passing, rows, level, promise, None)
+        bounds = np.searchsorted(answer.queries, np.arange(len(rows) + 1))
+        return Ranges(bounds, answer.keys, answer.scores)
+
+
+__all__ = ["Inspections"]

@@ -1,0 +1,149 @@
+"""One promise for all segments together."""
+
+import numpy as np
+import pytest
+
+import memvec
+import naive
+from memvec.collection import repair_collection, verify_collection
+from memvec.errors import CorruptIndexError, InvalidValueError
+from memvec.evaluation import Ranges, count_misses, exact_range
+
+DIM, N = 32, 9000
+CENTRES = np.random.default_rng(1).standard_normal((150, DIM))
+
+
+def clustered(seed, n):
+    rng = np.random.default_rng(seed)
+    noise = 0.55 * rng.standard_normal((n, DIM))
+    return naive.unit_rows(CENTRES[rng.integers(len(CENTRES), size=n)] + noise)
+
+
+VECTORS, QUERIES = clustered(2, N), clustered(3, 1200)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three segments of 3,000 and 500 vectors that wait; every other item is even."""
+    folder = tmp_path_factory.mktemp("promise") / "parts.mv"
+    with memvec.open(folder, dim=DIM, similarity=0.7, miss_rate=0.05, seal_at=0) as collection:
+        for start in range(0, N, 3000):
+            ids = range(start, start + 3000)
+            collection.add(VECTORS[ids], ids, [{"even": i % 2 == 0} for i in ids])
+            collection.seal()
+        ids = range(N, N + 500)
+        collection.add(clustered(4, 500), ids, [{"even": i % 2 == 0} for i in ids])
+    return folder
+
+
+@pytest.fixture
+def collection(folder):
+    with memvec.open(folder, read_only=True) as opened:
+        yield opened
+
+
+def everything():
+    return np.concatenate([VECTORS, clustered(4, 500)])
+
+
+def misses_of(hits, truth):
+    return count_misses(truth, Ranges.from_rows([row.ids.astype(np.int64) for row in hits]))
+
+
+def test_the_miss_rate_of_all_segments_together_is_held(collection):
+    truth = exact_range(everything(), QUERIES, 0.7)
+    for level in ("expected", "high_probability"):
+        hits = collection.range_search(QUERIES, guarantee=level)
+        misses = misses_of(hits, truth)
+        assert hits.certificate.level == level
+        assert hits.certificate.source == "reserve"
+        assert misses.extra.sum() == 0
+        assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
+    assert misses_of(collection.range_search(QUERIES), truth).miss_rate >= 0.05 / 3
+    exact = collection.range_search(QUERIES, guarantee="exact")
+    assert misses_of(exact, truth).n_missed == 0
+    # Three reserves of 150 vectors each, asked of all three segments.
+    assert 300 < collection.range_search(QUERIES[:1]).certificate.n_queries <= 450
+
+
+def test_measured_misses_are_those_of_brute_force(collection):
+    truth = exact_range(everything(), QUERIES, 0.7)
+    measured = collection.measure(QUERIES)
+    assert measured.n_missed == misses_of(collection.range_search(QUERIES), truth).n_missed
+    assert measured.n_matches == truth.counts.sum()
+    assert collection.measure(QUERIES, sample=50).n_queries == 50
+
+
+def test_a_filter_is_calibrated_on_the_matches_that_pass(collection):
+    even = {"even": True}
+    hits = collection.range_search(QUERIES, where=even)
+    assert hits.certificate.filter == "calibrated on the matches that pass"
+    truth = exact_range(everything()[::2], QUERIES, 0.7)
+    doubled = Ranges(truth.offsets, 2 * truth.ids, truth.scores)
+    misses = misses_of(hits, doubled)
+    assert misses.extra.sum() == 0
+    assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
+    rare = collection.range_search(QUERIES[:1], 0.97, where=even)
+    assert rare.certificate.filter == "not calibrated"
+    assert collection.search(QUERIES[:1], 3, where=even).certificate.filter == "not calibrated"
+    assert collection.range_search(QUERIES[:1]).certificate.filter is None
+
+
+def test_top_k_of_all_parts(collection):
+    exact = collection.search(QUERIES[:200], 10, guarantee="exact")
+    for query, ids in zip(QUERIES[:10], exact.ids, strict=False):
+        assert ids.tolist() == [i for i, _ in naive.matches(everything(), query, -2)[:10]]
+    top = collection.search(QUERIES[:200], 10)
+    assert top.certificate.level == "expected"
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(top.ids, exact.ids, strict=True)])
+    assert recall >= 0.93
+    assert top.work.exact_products < exact.work.exact_products
+
+
+def test_explanations_agree_with_the_search(collection):
+    hits = collection.range_search(QUERIES[:60])
+    truth = exact_range(everything(), QUERIES[:60], 0.7)
+    for query in range(60):
+        found = set(hits[query].ids)
+        for key in truth[query].ids[:4].tolist():
+            told = collection.explain(QUERIES[query], key)
+            assert told.returned == (key in found)
+            assert told.id == key
+    waiting = collection.explain(QUERIES[0], N + 3)
+    assert waiting.stages == ()
+    with pytest.raises(InvalidValueError, match="which does not exist"):
+        collection.explain(QUERIES[0], "nobody")
+
+
+def test_calibration_follows_merges_and_deletes(folder, tmp_path):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "copy.mv")
+    with memvec.open(tmp_path / "copy.mv") as collection:
+        before = collection.range_search(QUERIES[:1]).certificate
+        collection.delete(range(0, N, 3))
+        fewer = collection.range_search(QUERIES[:1]).certificate
+        assert fewer.n_matches < before.n_matches
+        collection.compact()
+        after = collection.range_search(QUERIES).certificate
+        assert after.level == "expected"
+        assert after.state != before.state
+        [(left,)] = collection._store.catalog.rows("SELECT count(*) FROM calibration")
+        assert left == 0
+
+
+def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
+    import shutil
+
+    broken = tmp_path / "broken.mv"
+    shutil.copytree(folder, broken)
+    with memvec.open(broken) as collection:
+        catalog = collection._store.catalog
+        with catalog.transaction():
+            catalog.execute("UPDATE calibration SET rows = zeroblob(99) WHERE segment = 2", [])
+    with pytest.raises(CorruptIndexError, match="the calibration of segment 2 by 1 has checksum"):
+        memvec.open(broken, read_only=True)
+    assert not verify_collection(broken).ok
+    assert any("compact() calibrates anew" in text for text in repair_collection(broken).actions)
+    with memvec.open(broken) as collection:
+        assert collection.range_search(QUERIES[:1]).certificate.n_queries <= 450
