@@ -9,6 +9,7 @@ from memvec.guarantee._bounds import (
 )
 from memvec.guarantee._certificate import Certificate, Level, Source
 from memvec.guarantee._drift import Drift, DriftWatch
+from memvec.guarantee._family import ThresholdFamily
 from memvec.guarantee._null_law import NullLaw, Significance, significance, uniform_tail
 from memvec.guarantee._table import CalibrationTable
 
@@ -23,6 +24,7 @@ __all__ = [
     "Rule",
     "Significance",
     "Source",
+    "ThresholdFamily",
     "hoeffding_bentkus",
     "lower_limit",
     "significance",

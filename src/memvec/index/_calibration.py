@@ -1,11 +1,12 @@
 """How much slack a search needs, solved on the calibration table when it is asked for.
 
-The slacks of all stages are one number λ times a direction. Natural evidence, the matches of the
-calibration queries, serves cells [a, a + 0.01) of similarities: λ is the smallest with which the
-promise holds at every similarity of the cell, and the stages test at its lower end. Where matches
-are too few, they are planted at the multiples of 0.05, and from 0.95 on at those of 0.01, each of
-which serves until the next. Ranges nest because a search also takes the lines of thresholds of all
-higher similarities: a stage passes at a lower similarity all that it passes at a higher one.
+The slacks of all stages follow from one number λ, by a `ThresholdFamily`. Natural evidence, the
+matches of the calibration queries, serves cells [a, a + 0.01) of similarities: λ is the smallest
+with which the promise holds at every similarity of the cell, and the stages test at its lower end.
+Where matches are too few, they are planted at the multiples of 0.05, and from 0.95 on at those of
+0.01, each of which serves until the next. Ranges nest because a search also takes the lines of
+thresholds of all higher similarities: a stage passes at a lower similarity all that it passes at a
+higher one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from memvec.guarantee import CalibrationTable, Certificate, Level, Rule
+from memvec.guarantee import CalibrationTable, Certificate, Level, Rule, ThresholdFamily
 from memvec.index._cascades import Cascade, Lines
 from memvec.index._evidence import LARGEST_K, Evidence, planted_table
 from memvec.kernels import MATCH_SLACK, blocks
@@ -40,10 +41,8 @@ _COPIES_BLOCK = 4096
 # Pairs this much below a similarity are spare, if so many queries have some.
 _SPARE_WIDTH = 0.1
 _FEWEST_SPARE = 200
-# What is planted for the direction is drawn apart from what is planted for the promise.
-_FOR_PROMISE, _FOR_DIRECTION = 0, 1
-# A stage that hardly misses anything is still given this much, in standard deviations.
-_LEAST_DIRECTION = 0.5
+# What is planted for the family is drawn apart from what is planted for the promise.
+_FOR_PROMISE, _FOR_FAMILY = 0, 1
 # The table and the search add up in float32, in different order; this covers both, and costs
 # nothing: it is a thousandth of a standard deviation.
 _ROUNDING = 1e-3
@@ -94,7 +93,7 @@ class Calibration:
     seed: int
     _anchors: dict[tuple[float, Rule, bool], _Anchor] = field(default_factory=dict)
     _slacks: dict[tuple[float, Rule], Slack | None] = field(default_factory=dict)
-    _directions: dict[tuple[float, bool], Float64Array] = field(default_factory=dict)
+    _families: dict[tuple[float, bool], ThresholdFamily] = field(default_factory=dict)
 
     @property
     def table(self) -> CalibrationTable | None:
@@ -160,16 +159,16 @@ class Calibration:
         if anchor.value == math.inf:
             return None
         at = [anchor.at if anchor.natural else similarity]
-        slack = [anchor.value * self._direction(rule.miss_rate, anchor.natural)]
+        slack = [self._family(rule.miss_rate, anchor.natural).slack(anchor.value)]
         for point in self._points_above(similarity, rule):
-            direction = self._direction(rule.miss_rate, self._is_natural(point, rule))
-            enough = self._covered(point, direction, at, slack)
+            family = self._family(rule.miss_rate, self._is_natural(point, rule))
+            enough = self._covered(point, family, at, slack)
             value = self._value_above(point, enough, rule)
             if value == math.inf:
                 return None
             if value > enough:
                 at.append(point)
-                slack.append(value * direction)
+                slack.append(family.slack(value))
         given = np.array(slack) + _ROUNDING
         if similarity >= _COPIES:
             given = np.maximum(given, self._slack_of_copies)
@@ -251,12 +250,12 @@ class Calibration:
             follows_natural = natural
 
     def _covered(
-        self, point: float, direction: Float64Array, at: list[float], slack: list[Float64Array]
+        self, point: float, family: ThresholdFamily, at: list[float], slack: list[Float64Array]
     ) -> float:
         """Return the most λ at a point with which nothing passes that the lines do not pass."""
-        used = self._used
         relief = np.outer(point - np.array(at), self._least_slopes)
-        return float(((np.array(slack) + relief) / direction)[:, used].min(axis=1).max())
+        levels = family.levels(np.array(slack) + relief)
+        return float(levels[:, family.used].min(axis=1).max())
 
     def _value_above(self, point: float, enough: float, rule: Rule) -> float:
         """Return λ of a higher point, or less than `enough` where that much will do."""
@@ -328,8 +327,7 @@ class Calibration:
         value = rows.solve(self._needed(rows, at, rule, natural=True), rule.holds)
         if value == math.inf:
             return None
-        direction = self._direction(rule.miss_rate, natural=True)
-        lines = Lines.one(0.0, value * direction + _ROUNDING)
+        lines = Lines.one(0.0, self._family(rule.miss_rate, natural=True).slack(value) + _ROUNDING)
         failed = np.any(rows.needed(at) > lines.slack, axis=1)
         return Slack(lines, self._on_evidence(None, lines, rows, failed, rule, planted=False))
 
@@ -337,27 +335,28 @@ class Calibration:
         self, rows: CalibrationTable, at: float | Float64Array, rule: Rule, natural: bool
     ) -> Float64Array:
         """Return the λ that each row needs."""
-        needed = rows.needed(at) / self._direction(rule.miss_rate, natural)
-        return np.asarray(needed[:, self._used].max(axis=1, initial=-np.inf))
+        levels = self._family(rule.miss_rate, natural).levels(rows.needed(at))
+        return np.asarray(levels.max(axis=1, initial=-np.inf))
 
-    def _direction(self, miss_rate: float, natural: bool) -> Float64Array:
+    def _family(self, miss_rate: float, natural: bool) -> ThresholdFamily:
         """Return how strict the stages are against each other, for natural or planted evidence.
 
         It comes from pairs just short of a match at the similarity of the build, or from planted
         ones: not from those that set λ there.
         """
         key = (miss_rate, natural)
-        if key not in self._directions:
+        if key not in self._families:
             at = self.designed_for
             spare = None
             if natural and self.table is not None:
                 spare = self.table.just_below(at, _SPARE_WIDTH)
             if spare is None or spare.n_queries < _FEWEST_SPARE:
                 n_queries = self.n_plantable(Rule("expected", miss_rate))
-                spare = self._planted(at, n_queries, _FOR_DIRECTION)
+                spare = self._planted(at, n_queries, _FOR_FAMILY)
             shares = self.cascades[0].stage_shares
-            self._directions[key] = _direction(spare, shares, miss_rate)
-        return self._directions[key]
+            most = np.max([one.most_slack for one in self.cascades], axis=0)
+            self._families[key] = ThresholdFamily.of_pairs(spare, shares, most, miss_rate)
+        return self._families[key]
 
     @cached_property
     def _used(self) -> BoolArray:
@@ -402,20 +401,6 @@ def _step_at(step: int, width: float) -> float:
 
 def _is_multiple(point: float, width: float) -> bool:
     return abs(point / width - round(point / width)) < 1e-6
-
-
-def _direction(
-    spare: CalibrationTable, stage_shares: Float64Array, miss_rate: float
-) -> Float64Array:
-    """Return the slack with which each stage by itself would miss its share of the miss rate."""
-    if len(spare) == 0:
-        return np.maximum(_gaussian_slack(stage_shares, miss_rate), _LEAST_DIRECTION)
-    needed = spare.needed(spare.cosines)
-    quantiles = [
-        spare.quantile(needed[:, stage], share * miss_rate)
-        for stage, share in enumerate(stage_shares)
-    ]
-    return np.maximum(quantiles, _LEAST_DIRECTION)
 
 
 def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Array:

@@ -29,6 +29,9 @@ from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordAr
 
 # A similarity below every cosine, at which everything matches.
 ANYTHING = -2.0
+# Standard deviations of a code's noise that no match needs: a Gaussian exceeds them three times in
+# a million, and the noise of a match is smaller.
+_MOST_CODE_SLACK = 4.5
 # Queries that one thread answers at a time; those of a block share the reading of unit codes.
 _QUERY_BLOCK = 16
 # Hits that a block of queries has room for before it is asked again with more.
@@ -119,6 +122,10 @@ class Cascade(Protocol):
         """How the stages share the matches that are missed."""
 
     @property
+    def most_slack(self) -> Float64Array:
+        """The slack of each stage beyond which no match is lost, as far as it is known."""
+
+    @property
     def least_slopes(self) -> Float64Array:
         """What a similarity lower by 1 is worth to every unit and member, in slack of a stage."""
 
@@ -159,6 +166,11 @@ class FloatCascade:
     def stage_shares(self) -> Float64Array:
         """There is one stage."""
         return np.ones(1)
+
+    @property
+    def most_slack(self) -> Float64Array:
+        """Of a unit's score no limit is known."""
+        return np.array([np.inf])
 
     @property
     def least_slopes(self) -> Float64Array:
@@ -274,6 +286,12 @@ class CodeCascade:
         if self.units.n_groups:
             return np.array([0.4, 0.25, 0.28, 0.07])
         return np.array([0.0, 0.55, 0.38, 0.07])
+
+    @property
+    def most_slack(self) -> Float64Array:
+        """Codes of members see nothing but the noise of the code, unless vectors are projected."""
+        of_codes = _MOST_CODE_SLACK if self.codes_have_angles else np.inf
+        return np.array([np.inf, np.inf, of_codes, of_codes])
 
     @cached_property
     def least_slopes(self) -> Float64Array:
