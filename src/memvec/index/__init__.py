@@ -1,14 +1,15 @@
 """The index of a fixed set of vectors: design, build, search, results."""
 
 from memvec.index._calibration import Slack
-from memvec.index._cascades import Found, Lines
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
 from memvec.index._evidence import Evidence
 from memvec.index._explain import Explanation, StageView
+from memvec.index._found import Found
 from memvec.index._index import Index
 from memvec.index._joint import JointPromise, explain_pair, search_bounds, search_lines
+from memvec.index._lines import Lines
 from memvec.index._monitor import Health, Verification
 from memvec.index._profile import profile_machine
 from memvec.index._promises import Guarantee, Request

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from memvec.constructions import memory_vectors
-from memvec.index._cascades import CodeCascade, FloatCascade, Found, Room, room_for, search_blocks
+from memvec.index._cascades import CodeCascade, FloatCascade
+from memvec.index._found import Found, Room, room_for, search_blocks
 from memvec.kernels import FLOAT32_SLACK, MATCH_SLACK, run_blocks, search_bounded
 from memvec.types import Float32Array, Float64Array, IntArray
 

@@ -10,7 +10,8 @@ import numpy as np
 from memvec import checks
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Certificate
-from memvec.index._cascades import Cascade, Found
+from memvec.index._cascades import Cascade
+from memvec.index._found import Found
 from memvec.kernels import N_COUNTS, collect_matches, run_blocks
 from memvec.types import Float32Array, IntArray
 

@@ -21,8 +21,9 @@ import numpy as np
 from scipy import special
 
 from memvec.guarantee import CalibrationTable, Certificate, Level, Rule, ThresholdFamily
-from memvec.index._cascades import Cascade, Lines
+from memvec.index._cascades import Cascade
 from memvec.index._evidence import LARGEST_K, Evidence, planted_table
+from memvec.index._lines import Lines
 from memvec.kernels import MATCH_SLACK, blocks
 from memvec.types import BoolArray, Float64Array
 

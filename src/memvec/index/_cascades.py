@@ -6,84 +6,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from memvec.codes import CodeSpace
+from memvec.index._found import Found, Room, room_for, search_blocks
+from memvec.index._lines import Lines
 from memvec.index._units import Units
 from memvec.kernels import (
     FLOAT32_SLACK,
-    N_COUNTS,
     N_STAGES,
     calibrate_codes,
     calibrate_vectors,
     estimate_scores,
-    run_blocks,
     score_units,
     search_codes,
     search_vectors,
 )
 from memvec.theory import MatchLaw
-from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordArray
+from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
-# A similarity below every cosine, at which everything matches.
-ANYTHING = -2.0
 # Standard deviations of a code's noise that no match needs: a Gaussian exceeds them three times in
 # a million, and the noise of a match is smaller.
 _MOST_CODE_SLACK = 4.5
-# Queries that one thread answers at a time; those of a block share the reading of unit codes.
-_QUERY_BLOCK = 16
-# Hits that a block of queries has room for before it is asked again with more.
-_ROOM = 16_384
-
-
-@dataclass(frozen=True, eq=False)
-class Found:
-    """Hits of some queries, flat, with what was spent on each."""
-
-    offsets: IntArray
-    ids: IntArray
-    scores: Float64Array
-    counts: IntArray
-
-
-@dataclass(frozen=True, eq=False)
-class Lines:
-    """How strict the stages are: a pair passes a stage by any of these lines.
-
-    By a line, a stage passes what it scores at least as high as a match of similarity α less the
-    slack, in standard deviations of the stage.
-
-    Attributes
-    ----------
-    at : ndarray of shape (n_lines,)
-        α.
-    slack : ndarray of shape (n_lines, n_stages)
-        Infinity passes everything.
-    """
-
-    at: Float64Array
-    slack: Float64Array
-
-    @classmethod
-    def one(cls, at: float, slack: Float64Array) -> Lines:
-        """Return a single line."""
-        return cls(np.array([at]), slack[np.newaxis])
-
-    @cached_property
-    def for_kernel(self) -> tuple[Float32Array, Float32Array]:
-        """The similarities, and the slack stage by stage, float32."""
-        return self.at.astype(np.float32), np.ascontiguousarray(self.slack.T, dtype=np.float32)
-
-    def passes(self, scores: Float32Array, slopes: Float32Array) -> BoolArray:
-        """Tell which pairs pass all stages that see these scores, shape (n_pairs,)."""
-        every = np.ones(len(scores), dtype=bool)
-        for stage in range(scores.shape[1]):
-            slope, score = slopes[:, stage].astype(np.float64), scores[:, stage]
-            needed = np.outer(self.at, slope) - score
-            every &= (needed <= self.slack[:, stage, np.newaxis]).any(axis=0)
-        return every
 
 
 class Cascade(Protocol):
@@ -424,78 +370,4 @@ class CodeCascade:
         return estimates
 
 
-class Room(NamedTuple):
-    """Where a block of queries puts its hits, in the order of the kernels' arguments."""
-
-    bounds: IntArray
-    ids: IntArray
-    scores: Float64Array
-    counts: IntArray
-
-    @classmethod
-    def of(cls, n_queries: int, n_hits: int) -> Room:
-        return cls(
-            np.empty(n_queries + 1, dtype=np.int64),
-            np.empty(n_hits, dtype=np.int64),
-            np.empty(n_hits),
-            np.empty((n_queries, N_COUNTS), dtype=np.int64),
-        )
-
-
-def room_for(similarity: float, n_vectors: int) -> int:
-    """Return how many hits a query has room for, before it is asked again with more."""
-    return n_vectors if similarity == ANYTHING else _ROOM // _QUERY_BLOCK
-
-
-def search_blocks(
-    some: Callable[[Float32Array, Room], int],
-    queries: Float32Array,
-    room_each: int,
-    threads: int | None,
-) -> Found:
-    """Search blocks of queries, several threads sharing them, and join their hits."""
-    rooms: dict[int, Room] = {}
-
-    def search_block(start: int, stop: int) -> None:
-        rows = queries[start:stop]
-        room = Room.of(stop - start, room_each * (stop - start))
-        n_hits = some(rows, room)
-        if n_hits > len(room.ids):
-            room = Room.of(stop - start, n_hits)
-            some(rows, room)
-        rooms[start] = room
-
-    if len(queries) <= _QUERY_BLOCK:
-        search_block(0, len(queries))
-    else:
-        run_blocks(search_block, len(queries), _QUERY_BLOCK, threads=threads)
-    return _joined([rooms[start] for start in sorted(rooms)])
-
-
-def _joined(rooms: list[Room]) -> Found:
-    if len(rooms) == 1:
-        [room] = rooms
-        n_hits = room.bounds[-1]
-        return Found(room.bounds, room.ids[:n_hits].copy(), room.scores[:n_hits], room.counts)
-    sizes = [room.bounds[-1] for room in rooms]
-    starts: list[int] = np.cumsum([0, *sizes[:-1]]).tolist() if rooms else []
-    bounds = [room.bounds[:-1] + start for room, start in zip(rooms, starts, strict=True)]
-    return Found(
-        np.concatenate([*bounds, [sum(sizes)]]).astype(np.int64),
-        np.concatenate([np.empty(0, dtype=np.int64), *(r.ids[: r.bounds[-1]] for r in rooms)]),
-        np.concatenate([np.empty(0), *(r.scores[: r.bounds[-1]] for r in rooms)]),
-        np.concatenate([np.empty((0, N_COUNTS), dtype=np.int64), *(r.counts for r in rooms)]),
-    )
-
-
-__all__ = [
-    "ANYTHING",
-    "Cascade",
-    "CodeCascade",
-    "FloatCascade",
-    "Found",
-    "Lines",
-    "Room",
-    "room_for",
-    "search_blocks",
-]
+__all__ = ["Cascade", "CodeCascade", "FloatCascade"]

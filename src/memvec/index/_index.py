@@ -12,9 +12,9 @@ from memvec import checks
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.index._build import BuildPromise, build_parts, load_parts, save_parts
 from memvec.index._by_hand import promise_of, search_selected, selection
-from memvec.index._cascades import ANYTHING
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
+from memvec.index._found import ANYTHING
 from memvec.index._inspect import InspectedIndex, share_of_queries
 from memvec.index._promises import Guarantee
 from memvec.index._results import Hits, TopHits

@@ -14,10 +14,11 @@ import numpy as np
 
 from memvec.guarantee import CalibrationTable, Certificate, NullLaw, Source
 from memvec.index._calibration import Calibration, Slack
-from memvec.index._cascades import Found, Lines
 from memvec.index._evidence import LOWEST_SHARE, Evidence
 from memvec.index._explain import Explanation
+from memvec.index._found import Found
 from memvec.index._index import Index
+from memvec.index._lines import Lines
 from memvec.index._promises import Promises, Request
 from memvec.index._top import likely_similarities
 from memvec.types import Float32Array

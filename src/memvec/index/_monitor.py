@@ -11,8 +11,9 @@ import numpy as np
 from memvec.errors import DriftWarning
 from memvec.evaluation import Misses, Ranges, count_misses, exact_range
 from memvec.guarantee import Drift, DriftWatch, lower_limit, upper_limit
-from memvec.index._cascades import Cascade, Found
+from memvec.index._cascades import Cascade
 from memvec.index._evidence import best_unit_scores
+from memvec.index._found import Found
 from memvec.index._results import Hits
 from memvec.kernels import MATCH_SLACK
 from memvec.types import BoolArray, Float32Array, IntArray

@@ -14,10 +14,11 @@ from scipy import special
 
 from memvec import checks
 from memvec.index._build import BuildPromise, build_parts
-from memvec.index._cascades import CodeCascade, Lines
+from memvec.index._cascades import CodeCascade
 from memvec.index._config import PREFIX_WORDS, IndexConfig
 from memvec.index._costs import MachineCosts, busy_runs
 from memvec.index._index import Index
+from memvec.index._lines import Lines
 from memvec.kernels import BLOCK, N_STAGES, WORD
 from memvec.types import Float32Array, WordArray
 

@@ -11,8 +11,9 @@ from memvec.guarantee import Certificate, NullLaw, significance
 from memvec.index._build import IndexParts
 from memvec.index._by_hand import Select, search_selected
 from memvec.index._calibration import Slack
-from memvec.index._cascades import Found, Lines
 from memvec.index._explain import Explanation, StageView, draw_unit_test
+from memvec.index._found import Found
+from memvec.index._lines import Lines
 from memvec.index._monitor import Monitor
 from memvec.index._promises import Request
 from memvec.index._results import Hits, Spent, TopHits

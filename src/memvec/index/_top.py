@@ -9,7 +9,8 @@ import numpy as np
 
 from memvec.index._bounded import BoundedSearch
 from memvec.index._calibration import Calibration, Slack
-from memvec.index._cascades import ANYTHING, Found, Lines
+from memvec.index._found import ANYTHING, Found
+from memvec.index._lines import Lines
 from memvec.kernels import N_COUNTS
 from memvec.types import Float32Array, Float64Array, IntArray
 
