@@ -1,4 +1,8 @@
 import json
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -68,3 +72,28 @@ def test_settings_on_disk_are_plain_json(tmp_path):
     Index.build(ROWS[:100]).save(tmp_path / "index.mv")
     manifest = json.loads((tmp_path / "index.mv" / "manifest.json").read_text())
     assert manifest["meta"]["design"]["config"]["seed"] == 0
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("seconds", [0.0, 0.3])
+def test_an_interrupt_leaves_nothing_behind(tmp_path, seconds):
+    """Ctrl-C while an index is built or saved: an error, and no file that was not there before."""
+    code = (
+        "import numpy as np, memvec\n"
+        "rows = np.random.default_rng(0).standard_normal((60_000, 64), dtype=np.float32)\n"
+        "print('ready', flush=True)\n"
+        f"while True: memvec.Index.build(rows).save({str(tmp_path / 'index.mv')!r})\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert child.stdout.readline() == "ready\n"
+    time.sleep(seconds)
+    child.send_signal(signal.SIGINT)
+    _, complaint = child.communicate(timeout=60)
+    assert child.returncode != 0
+    assert "KeyboardInterrupt" in complaint
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left <= {"index.mv"}
+    if left:
+        Index.open(tmp_path / "index.mv", verify=True)
