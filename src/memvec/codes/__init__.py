@@ -1,6 +1,6 @@
 """Projections, sign codes of rotated vectors, and the estimates of inner products they give."""
 
 from memvec.codes._projection import Projection
-from memvec.codes._space import CodeSpace, Encoded
+from memvec.codes._space import CodeSpace, Encoded, Estimates
 
-__all__ = ["CodeSpace", "Encoded", "Projection"]
+__all__ = ["CodeSpace", "Encoded", "Estimates", "Projection"]

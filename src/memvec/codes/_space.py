@@ -8,9 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from memvec import checks
-from memvec.kernels import RADIX, WORD, encode_rows, rotate_rows, run_blocks
+from memvec.kernels import (
+    RADIX,
+    WORD,
+    encode_rows,
+    estimate_scores,
+    quantise_query,
+    rotate_rows,
+    run_blocks,
+)
 from memvec.progress import Advance
-from memvec.types import Float32Array, WordArray
+from memvec.types import Float32Array, Float64Array, WordArray
 
 # Rounds of the rotation beyond those that let every entry reach every other: the values are then
 # Gaussian to the eye.
@@ -36,6 +44,32 @@ class Encoded:
     words: WordArray
     prefix_sums: Float32Array
     full_sums: Float32Array
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """Inner products of one query with some vectors, as their codes tell them.
+
+    Over the random rotation, the estimate by a query of full precision is unbiased, and its error
+    is nearly Gaussian with a standard deviation of at most `deviations`: the query's levels, √Σv²,
+    over what an inner product of 1 adds up to (RaBitQ, Theorem 3.2, states the same with the angle
+    between a vector and its code). The four levels of a query add a bias of less than 3 % of the
+    inner product: 1 % at a cosine of 0.6 and 2.5 % at 0.9 were measured.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_vectors,)
+        The estimates, float32.
+    deviations : ndarray of shape (n_vectors,)
+        Of their errors, float32.
+    """
+
+    values: Float32Array
+    deviations: Float32Array
+
+    def bound(self, deviations: float) -> Float32Array:
+        """Return what an error stays under, but for Φ(−deviations) on each side."""
+        return (deviations * self.deviations).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +184,47 @@ class CodeSpace:
         run_blocks(encode_some, n_vectors, _ROWS_PER_BLOCK, threads=threads, done=advance)
         return Encoded(words, prefix_sums, full_sums)
 
+    def estimate(
+        self, query: Float32Array, vectors: Encoded, squared_norms: Float64Array
+    ) -> Estimates:
+        """Return estimates of the inner products of a query with encoded vectors of any norm.
+
+        Parameters
+        ----------
+        query : ndarray of shape (dim,)
+            Of norm 1, float32.
+        vectors : Encoded
+            What `encode` made.
+        squared_norms : ndarray of shape (n_vectors,)
+            ‖x‖² of the vectors.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> rows = rng.standard_normal((3, 1024)).astype(np.float32) / 32
+        >>> space = CodeSpace.random(1024)
+        >>> codes = space.encode(rows, prefix_words=1)
+        >>> found = space.estimate(rows[0] / np.linalg.norm(rows[0]), codes, (rows**2).sum(axis=1))
+        >>> bool(abs(found.values[0] - np.linalg.norm(rows[0])) < found.bound(4)[0])
+        True
+        """
+        scales = (vectors.full_sums / np.maximum(squared_norms, 1e-30)).astype(np.float32)
+        values = np.empty(len(scales), dtype=np.float32)
+        steps, gain = np.float32(self.steps), np.float32(self.gain)
+        estimate_scores(query, self.flips, steps, self.top, gain, vectors.words, scales, values)
+        spread = math.sqrt(self._energy(query))
+        return Estimates(
+            values, (spread / (self.gain * np.maximum(scales, 1e-30))).astype(np.float32)
+        )
+
+    def _energy(self, query: Float32Array) -> float:
+        """Return Σv², the squared levels of a query."""
+        signs, low, high = np.empty((3, self.n_words), dtype=np.uint64)
+        sums, squares = np.empty((2, self.n_words), dtype=np.float32)
+        rotated = self.rotate(query[np.newaxis])[0]
+        quantise_query(rotated, np.float32(self.steps), self.top, signs, low, high, sums, squares)
+        return float(squares[-1])
+
 
 def _mean_product(width: float, top: int) -> float:
     """Return E[v(|g|)·|g|] of a standard Gaussian g, v its level: round(|g|/width), at most `top`.
@@ -160,4 +235,4 @@ def _mean_product(width: float, top: int) -> float:
     return float(np.sqrt(2 / np.pi) * np.exp(-0.5 * borders**2).sum())
 
 
-__all__ = ["CodeSpace", "Encoded"]
+__all__ = ["CodeSpace", "Encoded", "Estimates"]
