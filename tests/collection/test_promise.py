@@ -147,3 +147,26 @@ def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
     assert any("compact() calibrates anew" in text for text in repair_collection(broken).actions)
     with memvec.open(broken) as collection:
         assert collection.range_search(QUERIES[:1]).certificate.n_queries <= 450
+
+
+def test_waiting_vectors_are_scanned_by_codes(tmp_path):
+    more = clustered(5, 5000)
+    with memvec.open(tmp_path / "codes.mv", dim=DIM, miss_rate=0.05, seal_at=0) as collection:
+        collection.add(VECTORS[:3000])
+        collection.seal()
+        collection.add(more)
+        hits = collection.range_search(QUERIES)
+        truth = exact_range(np.concatenate([VECTORS[:3000], more]), QUERIES, 0.7)
+        misses = misses_of(hits, truth)
+        assert misses.extra.sum() == 0
+        assert 0 < misses.miss_rate <= 0.05 + 4 * misses.standard_error
+        # Two chunks of 2,048 by codes, the other 904 in float32.
+        assert hits.work.exact_products < 0.3 * len(QUERIES) * 8000
+        exact = collection.range_search(QUERIES, guarantee="exact")
+        assert misses_of(exact, truth).n_missed == 0
+        few = collection.range_search(QUERIES[:50], where={"no": 1})
+        assert few.counts.sum() == 0
+        top = collection.search(QUERIES[:50], 5)
+        best = collection.search(QUERIES[:50], 5, guarantee="exact")
+        same = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(top.ids, best.ids, strict=True)])
+        assert same >= 0.9

@@ -76,20 +76,44 @@ def part_range(
     threads: int | None,
 ) -> Answer:
     """Return everything above a similarity among the rows of a part that pass."""
+    if isinstance(part.rows, Waiting) and promise.waiting is not None:
+        return _waiting_range(part, passing, queries, similarity, promise, threads)
     chosen = _few(part, passing)
     if chosen is not None:
         return scan_rows(part, chosen, queries, similarity, threads)
     return _answer(part, passing, promise.range_search(part.rows, queries, similarity, threads))
 
 
-def _answer(part: Part[Any], passing: BoolArray, found: Found) -> Answer:
-    """Return what a segment found among the rows that pass."""
-    kept = passing[found.ids]
+def _waiting_range(
+    part: Part[Waiting],
+    passing: BoolArray,
+    queries: Float32Array,
+    similarity: float,
+    promise: Promise,
+    threads: int | None,
+) -> Answer:
+    """Return everything above a similarity of what waits, by codes and in float32."""
+    assert promise.waiting is not None
+    assert promise.lines is not None
+    chosen = np.flatnonzero(passing)
+    by_codes = promise.waiting.n_rows
+    if np.searchsorted(chosen, by_codes) < _FEW_ROWS:
+        return scan_rows(part, chosen, queries, similarity, threads)
+    found = promise.waiting.search(queries, similarity, promise.lines, threads)
+    answers = [_answer(part, passing, one, first) for first, one in found]
+    answers.append(scan_rows(part, chosen[chosen >= by_codes], queries, similarity, threads))
+    return Answer.of_parts(answers, len(queries), len(part.keys))
+
+
+def _answer(part: Part[Any], passing: BoolArray, found: Found, first: int = 0) -> Answer:
+    """Return what was found among the rows that pass; ids count from the row `first` on."""
+    rows = found.ids + first
+    kept = passing[rows]
     n_queries = len(found.offsets) - 1
     query_of = np.repeat(np.arange(n_queries), np.diff(found.offsets))
     scores = found.scores[kept].astype(np.float32)
     work = Work(n_queries, len(part.keys), *found.counts.sum(axis=0).tolist())
-    return Answer(query_of[kept], part.keys[found.ids[kept]], scores, work)
+    return Answer(query_of[kept], part.keys[rows[kept]], scores, work)
 
 
 def best_of_parts(

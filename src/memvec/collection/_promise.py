@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memvec.collection._calibration import joint_table
+from memvec.collection._code_scan import CodeScans, WaitingCodes
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
@@ -53,12 +54,15 @@ class Promise:
         What the answer promises.
     tries : tuple of float
         Similarities that the k-th nearest is likely to reach, of a search for the k nearest.
+    waiting : WaitingCodes or None
+        The waiting vectors that are scanned by codes; None scores them all in float32.
     """
 
     request: Request
     lines: Lines | None
     certificate: Certificate
     tries: tuple[float, ...] = ()
+    waiting: WaitingCodes | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -85,6 +89,7 @@ class Promises:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._codes = CodeScans(settings)
         self._default = Request(settings.miss_rate, "expected", _CONFIDENCE, explicit=False)
         self._kept: OrderedDict[tuple[object, ...], JointPromise] = OrderedDict()
         self._lock = threading.Lock()
@@ -135,7 +140,8 @@ class Promises:
             certificate = replace(certificate, filter=_CALIBRATED if natural else _NOT_CALIBRATED)
         if by_units and not certificate.complete:
             certificate = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
-        return Promise(request, slack.lines, certificate)
+        waiting = self._codes.of(state)
+        return Promise(request, slack.lines, certificate, waiting=waiting)
 
     def of_best(
         self,
@@ -156,7 +162,7 @@ class Promises:
         if filtered and not certificate.complete:
             # The k nearest that pass may be beyond the ranks that were calibrated.
             certificate = replace(certificate, filter=_NOT_CALIBRATED)
-        return Promise(request, slack.lines, certificate, tuple(tries))
+        return Promise(request, slack.lines, certificate, tuple(tries), self._codes.of(state))
 
     def _joint(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
         """Return the promise for the rows of segments that count."""

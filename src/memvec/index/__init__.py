@@ -8,7 +8,14 @@ from memvec.index._evidence import Evidence
 from memvec.index._explain import Explanation, StageView
 from memvec.index._found import Found
 from memvec.index._index import Index
-from memvec.index._joint import JointPromise, explain_pair, search_bounds, search_lines
+from memvec.index._joint import (
+    CodeScan,
+    JointPromise,
+    explain_pair,
+    scan_by_codes,
+    search_bounds,
+    search_lines,
+)
 from memvec.index._lines import Lines
 from memvec.index._monitor import Health, Verification
 from memvec.index._profile import profile_machine
@@ -17,6 +24,7 @@ from memvec.index._results import HitRow, Hits, TopHits, Work
 from memvec.index._top import search_best
 
 __all__ = [
+    "CodeScan",
     "Evidence",
     "Explanation",
     "Found",
@@ -38,6 +46,7 @@ __all__ = [
     "Work",
     "explain_pair",
     "profile_machine",
+    "scan_by_codes",
     "search_best",
     "search_bounds",
     "search_lines",

@@ -8,12 +8,17 @@ one table, of the same queries against everything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 
 from memvec.guarantee import CalibrationTable, Certificate, NullLaw, Source
 from memvec.index._calibration import Calibration, Slack
+from memvec.index._cascades import CodeCascade
+from memvec.index._config import IndexConfig
+from memvec.index._design import IndexDesign
+from memvec.index._encode import encode_units
 from memvec.index._evidence import LOWEST_SHARE, Evidence
 from memvec.index._explain import Explanation
 from memvec.index._found import Found
@@ -21,6 +26,7 @@ from memvec.index._index import Index
 from memvec.index._lines import Lines
 from memvec.index._promises import Promises, Request
 from memvec.index._top import likely_similarities
+from memvec.index._units import Units
 from memvec.types import Float32Array
 
 
@@ -111,6 +117,38 @@ def search_bounds(
     return index._parts.bounded.search(rows, similarity, threads)
 
 
+CodeScan: TypeAlias = CodeCascade
+
+
+def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesign) -> CodeScan:
+    """Return a search of vectors that are in no unit: one by one, by their codes.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_vectors, dim)
+        Unit rows.
+    config : IndexConfig
+        Of the indexes that they are searched with; their lines of thresholds hold for these, too.
+    design : IndexDesign
+        Of one of them: what `config` leaves open was decided there.
+    """
+    dim = vectors.shape[1]
+    none = np.empty((0, dim), dtype=np.float32)
+    units = Units(
+        vectors,
+        np.arange(len(vectors)),
+        np.array([0, len(vectors)]),
+        None,
+        none,
+        np.empty(0),
+        np.empty(0),
+        np.array([0]),
+        none,
+    )
+    decided = replace(config, codes=design.config.codes, unit_words=1, assignment="kmeans")
+    return encode_units(units, vectors, decided, progress=False)
+
+
 def explain_pair(
     index: Index,
     row: Float32Array,
@@ -125,4 +163,11 @@ def explain_pair(
     return index._searcher.explain_with(lines, query, key, similarity, certificate, law)
 
 
-__all__ = ["JointPromise", "explain_pair", "search_bounds", "search_lines"]
+__all__ = [
+    "CodeScan",
+    "JointPromise",
+    "explain_pair",
+    "scan_by_codes",
+    "search_bounds",
+    "search_lines",
+]

@@ -1,0 +1,82 @@
+"""Waiting vectors, scanned by their codes.
+
+A code is a twentieth of its vector, and ten thousand vectors are too many to read for every query.
+Those that wait pass the same tests as members of segments do, less those of units; so what is
+promised for members holds for them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from memvec.collection._settings import Settings
+from memvec.collection._state import State
+from memvec.collection._waiting import Waiting
+from memvec.index import CodeScan, Found, Lines, scan_by_codes
+from memvec.types import Float32Array
+
+# Vectors that are encoded together, once they are so many; the rest is scored in float32.
+CHUNK = 2048
+_MOST_CHUNKS = 64
+
+
+class CodeScans:
+    """Codes of waiting vectors, made when they are first searched."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._kept: OrderedDict[tuple[int, int], CodeScan] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def of(self, state: State) -> WaitingCodes | None:
+        """Return the waiting vectors of a state that are scanned by codes; None if there are none.
+
+        Thresholds are those of segments: without any, there are no codes either.
+        """
+        if not state.segments or self._settings.config.projects:
+            return None
+        n_rows = len(state.waiting.keys) // CHUNK * CHUNK
+        if n_rows == 0 or state.segments[0].rows.index.config.codes == "none":
+            return None
+        return WaitingCodes(self, state, n_rows)
+
+    def chunk(self, state: State, waiting: Waiting, first: int) -> CodeScan:
+        """Return the codes of the chunk that begins with a row."""
+        key = (int(waiting.keys[first]), int(waiting.keys[first + CHUNK - 1]))
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        rows = np.ascontiguousarray(waiting.rows[first : first + CHUNK])
+        design = state.segments[0].rows.index.design
+        made = scan_by_codes(rows, self._settings.config, design)
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _MOST_CHUNKS:
+                self._kept.popitem(last=False)
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class WaitingCodes:
+    """The first `n_rows` waiting vectors of a state, scanned by codes."""
+
+    scans: CodeScans
+    state: State
+    n_rows: int
+
+    def search(
+        self, queries: Float32Array, similarity: float, lines: Lines, threads: int | None
+    ) -> Iterator[tuple[int, Found]]:
+        """Yield the first row of each chunk and what is found in it; ids count from there."""
+        for first in range(0, self.n_rows, CHUNK):
+            scan = self.scans.chunk(self.state, self.state.waiting.rows, first)
+            yield first, scan.search(queries, similarity, lines, threads)
+
+
+__all__ = ["CHUNK", "CodeScans", "WaitingCodes"]
