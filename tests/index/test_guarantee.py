@@ -289,3 +289,14 @@ def test_an_opened_index_keeps_its_promises(index, tmp_path):
         other = opened.range_search(QUERIES[:50], guarantee=level)
         assert one.certificate == other.certificate
         assert one.ids.tolist() == other.ids.tolist()
+
+
+def test_a_reserve_of_everything_is_refused():
+    with pytest.raises(InvalidValueError, match="'reserve' .* less than the 20 vectors. Got 20"):
+        Index.build(VECTORS[:20], config=IndexConfig(reserve=20))
+
+
+def test_batches_mean_kmeans():
+    uniform = np.random.default_rng(0).standard_normal((3000, 64))
+    built = Index.build(uniform, config=IndexConfig(batch_size=1000, unit_size=10))
+    assert built.config.assignment == "kmeans"

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from memvec import checks
 from memvec.codes import CodeSpace, Projection
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.guarantee import CalibrationTable, Certificate, NullLaw
 from memvec.index._bounded import BoundedSearch
 from memvec.index._calibration import Calibration
@@ -108,7 +109,12 @@ def build_parts(
 def _reserve(rows: Float32Array, queries: Float32Array | None, config: IndexConfig) -> int:
     """Return how many vectors are kept out of the units: none where queries are given."""
     if config.reserve != "auto":
-        return min(config.reserve, len(rows) - 1)
+        if config.reserve >= len(rows):
+            expected = f"less than the {len(rows)} vectors"
+            raise InvalidValueError(
+                checks.message("reserve", "IndexConfig", expected, config.reserve)
+            )
+        return config.reserve
     return reserve_size(*rows.shape) if queries is None else 0
 
 

@@ -104,7 +104,8 @@ def design_index(
     uniform = effective >= _FILLED * dim and not _has_clusters(rows, effective, config.seed)
     made = config
     if made.assignment == "auto":
-        random = uniform and made.levels != 2
+        # Groups and batches are made by k-means: who asks for them asks for it.
+        random = uniform and made.levels != 2 and made.batch_size is None
         made = replace(made, assignment="random" if random else "kmeans")
     if made.codes == "auto":
         made = replace(made, codes="estimate")
