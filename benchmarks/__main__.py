@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from benchmarks import assignment, construction, design, uniform
+from benchmarks import assignment, collection, construction, design, guarantee, null_laws, uniform
 from benchmarks.peers import CONTENDERS, DEFAULT
 from benchmarks.search import Plan, compare
 from benchmarks.search_sets import SETS, search_set
@@ -125,6 +125,62 @@ def design_command(
     """Compare what the design step chooses with the best of a grid."""
     for name in names:
         design.run(name, data, vectors, dim, rounds, cpu)
+
+
+@main.command("guarantee")
+@click.option(
+    "--set", "names", type=click.Choice(guarantee.SETS), multiple=True, default=guarantee.SETS
+)
+@click.option("--draws", type=click.IntRange(2), default=200, show_default=True)
+@click.option("--queries", type=click.IntRange(1000), help="Of each pool; the usual ones without.")
+@click.option(
+    "--vectors",
+    type=click.IntRange(1000),
+    default=100_000,
+    show_default=True,
+    help="Near-duplicates that the exact level and the scan search.",
+)
+@click.option("--scan-only", is_flag=True, help="Time the exact level against the scan, only.")
+@_data
+@_rounds(15)
+def guarantee_command(
+    names: tuple[str, ...],
+    draws: int,
+    queries: int | None,
+    vectors: int,
+    scan_only: bool,
+    data: str | None,
+    rounds: int,
+) -> None:
+    """Judge the promises over draws of calibration queries, and what they cost."""
+    if not scan_only:
+        guarantee.run(names, data, draws, rounds, queries)
+        null_laws.run(names, data)
+    guarantee.run_scan(vectors, rounds)
+
+
+@main.command("collection")
+@click.option(
+    "--part",
+    "parts",
+    type=click.Choice(collection.PARTS),
+    multiple=True,
+    default=collection.PARTS,
+    help="Repeat for several; all without it.",
+)
+@click.option("--vectors", "n_vectors", type=click.IntRange(2000), default=100_000)
+@click.option("--joined", "n_joined", type=click.IntRange(100), help="Embeddings; all of them.")
+@click.option("--opened", "n_opened", type=click.IntRange(2000), default=1_000_000)
+@click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
+@click.option("--similarity", type=float, default=0.7, show_default=True, help="Of searches.")
+@click.option("--join-similarity", type=float, default=0.8, show_default=True)
+@click.option("--queries", "n_queries", type=click.IntRange(1), default=200, show_default=True)
+@click.option("--work", type=click.Path(exists=True, file_okay=False), help="The disk to measure.")
+@_data
+@_rounds(5)
+def collection_command(parts: tuple[str, ...], data: str | None, **plan: Any) -> None:
+    """Measure collections: ingest, latency, filters, opening, memory, self-join."""
+    collection.run(data, parts, collection.Plan(**plan))
 
 
 @main.command("images")

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from memvec.checks import unit_rows
-from memvec.types import Float32Array
+from memvec.types import Float32Array, Float64Array
 
 
 def uniform_vectors(n_vectors: int, dim: int, seed: int = 0) -> Float32Array:
@@ -83,9 +83,12 @@ def structured_vectors(n_vectors: int, dim: int, seed: int = 0) -> Float32Array:
 
 
 def planted_queries(
-    vectors: Float32Array, similarity: float, n_queries: int, seed: int = 1
+    vectors: Float32Array, similarity: float | Float64Array, n_queries: int, seed: int = 1
 ) -> Float32Array:
-    """Return αx + βz, each at the similarity α to a vector x drawn at random; z is random."""
+    """Return αx + βz, each at the similarity α to a vector x drawn at random; z is random.
+
+    A column of similarities has one for each query.
+    """
     rng = np.random.default_rng(seed)
     stored = vectors[rng.integers(len(vectors), size=n_queries)].astype(np.float64)
     noise = rng.standard_normal(stored.shape)

@@ -6,6 +6,7 @@ import json
 import numpy as np
 import pytest
 from benchmarks.__main__ import main
+from benchmarks.collection import PARTS
 from benchmarks.data import planted_queries, structured_vectors, uniform_vectors
 from benchmarks.peers import BY_NAME_ONLY, CONTENDERS, DEFAULT
 from benchmarks.peers.contender import Answer, Contender, geometric
@@ -133,6 +134,47 @@ def test_growth_command_fits_exponents():
     outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
     assert outcome.exit_code == 0
     assert "| contender | ms at 400 | ms at 1,600 | exponent |" in outcome.stdout
+
+
+COLLECTION = "collection --vectors 2000 --opened 2000 --dim 16 --queries 5 --rounds 1"
+COLLECTION_TITLES = {
+    "ingest": "Ingest of 2,000 × 16",
+    "waiting": "Everything above 0.7 while vectors wait, 2,000 sealed",
+    "segments": "2,000 × 16 in so many segments",
+    "filters": "Filters that keep a share of 2,000 × 16",
+    "open": "Opening 2,000 × 16",
+    "memory": "Memory while searching 2,000 × 16",
+}
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        pytest.param(part, marks=[pytest.mark.slow] if part == "segments" else [])
+        for part in COLLECTION_TITLES
+    ],
+)
+def test_collection_command_prints_its_tables(part):
+    arguments = f"{COLLECTION} --part {part}"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    assert COLLECTION_TITLES[part] in outcome.stdout
+
+
+def test_collection_command_has_all_its_parts():
+    assert set(PARTS) == {*COLLECTION_TITLES, "join"}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_join_command_finds_the_pairs_that_faiss_finds():
+    pytest.importorskip("faiss")
+    arguments = "collection --part join --vectors 2000 --dim 16 --join-similarity 0.95"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    lines = {
+        line.split("|")[1].strip(): line for line in outcome.stdout.splitlines() if "|" in line
+    }
+    for name in ("FAISS Flat, range search", "memvec, exact"):
+        assert lines[name].endswith("| 0 | 0.00% |")
 
 
 def test_usual_contenders_leave_out_the_slow_builds():

@@ -26,6 +26,7 @@ ROOMS = [
     "evaluation",
     "experiments",
     "guarantee",
+    "images",
     "index",
     "kernels",
     "storage",

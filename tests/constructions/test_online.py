@@ -85,6 +85,37 @@ def test_rounding_does_not_build_up_over_a_long_stream():
     np.testing.assert_allclose(unit.vector, naive.pinv_memory_vector(members), atol=2e-6)
 
 
+def test_dependent_members_are_solved_only_when_asked(monkeypatch):
+    solved, eigenvalues = [], np.linalg.eigh
+    monkeypatch.setattr(
+        np.linalg, "eigh", lambda matrix: (solved.append(len(matrix)), eigenvalues(matrix))[1]
+    )
+    rows = naive.unit_rows(np.random.default_rng(3).standard_normal((200, 12)))
+    unit = OnlineUnit(12)
+    for row in rows:
+        unit.add(row)
+    assert not [size for size in solved if size > 12]
+    np.testing.assert_allclose(unit.vector, naive.pinv_memory_vector(rows), atol=1e-5)
+    assert solved[-1] == 200
+    known = len(solved)
+    assert unit.vector.shape == (12,)
+    assert len(solved) == known
+
+
+def test_unit_comes_back_to_updates_when_dependent_members_leave(monkeypatch):
+    rows = naive.unit_rows(np.random.default_rng(4).standard_normal((8, 6)))
+    unit = OnlineUnit(6)
+    for row in rows:
+        unit.add(row)
+    for row in rows[:4]:
+        unit.remove(row)
+    np.testing.assert_allclose(unit.vector, naive.pinv_memory_vector(rows[4:]), atol=1e-5)
+    expected = naive.pinv_memory_vector([*rows[4:], rows[0]])
+    monkeypatch.setattr(np.linalg, "eigh", None)
+    unit.add(rows[0])
+    np.testing.assert_allclose(unit.vector, expected, atol=1e-5)
+
+
 def test_adding_and_removing_takes_back_everything():
     unit = OnlineUnit(4)
     unit.add([1, 2, 3, 4])

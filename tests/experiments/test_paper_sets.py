@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 
 from memvec.errors import FileFormatError
-from memvec.experiments._data import DataFolders, paper_sets, photo_sets, three_sets, words
+from memvec.experiments._data import (
+    DataFolders,
+    paper_sets,
+    photo_note,
+    photo_sets,
+    three_sets,
+    words,
+)
 from memvec.experiments._paper_sets import holidays, oxford5k, ukb, vector_batches
 
 
@@ -143,11 +150,26 @@ def test_descriptors_of_photographs_are_plugged_in_by_their_files(tmp_path):
         np.save(path, vectors(rows, 1920))
     found = photo_sets(DataFolders((tmp_path / "nothing", tmp_path)), "small")
     assert [(data.name, data.vectors.shape) for data in found] == [
-        ("Gardens Point, day", (13, 1920)),
-        ("Gardens Point, night", (13, 1920)),
-        ("UKB-56", (13, 1920)),
+        ("Gardens Point, day", (8 + 8 + 5, 1920)),  # places, objects, streets
+        ("Gardens Point, night", (8 + 8 + 5, 1920)),
+        ("UKB-56", (8 + 3 * 8 + 5, 1920)),
     ]
     assert found[0].relevant[4].tolist() == [2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize(
+    ("key", "scale", "text"),
+    [
+        ("", "small", "Made-up descriptors"),
+        ("ukb56/gem1280.npy,gardens-point/day_left_gem1280.npy", "small", "GeM features of a CNN"),
+        ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "small", "φ_Δ of 1920 dim"),
+        ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "smoke", "Made-up descriptors"),
+        ("ukb56/phi1920.npy,holidays", "small", "The data sets are the paper's."),
+        ("holidays", "smoke", "Made-up descriptors"),
+    ],
+)
+def test_note_tells_what_the_photographs_were(key, scale, text):
+    assert text in photo_note(key, scale)
 
 
 def test_without_data_there_are_made_up_sets_and_the_sample():

@@ -33,7 +33,7 @@ def experiment(calls, name="one", settings=None, holds=True):
         {scale: settings or {"n": 1} for scale in ("smoke", "small", "paper")},
         compute,
         check,
-        data_note="Other data.",
+        data_note="Other data. {photographs}",
         show_table=True,
     )
 
@@ -113,7 +113,7 @@ def test_report_names_what_is_not_reproduced_first(tmp_path):
     assert "[one]" not in top
     assert "| Figure 0 | [one](#one) | reproduced | 1 of 1 |" in text
     assert "`memvec reproduce two --scale smoke`" in text
-    assert "A note. Other data." in text
+    assert "A note. Other data. Made-up descriptors of scenes" in text
     assert "| 1 | 0.5 |" in text
 
 

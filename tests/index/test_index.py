@@ -10,43 +10,7 @@ import naive
 from memvec import Index, IndexConfig
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
-from strategies import seeds
-
-one_level = st.builds(
-    IndexConfig,
-    construction=st.sampled_from(["auto", "pinv", "sum", "ridge"]),
-    normalised=st.booleans(),
-    assignment=st.sampled_from(["auto", "kmeans", "random"]),
-    kmeans_rule=st.sampled_from(["sum", "sum+norm", "pinv", "pinv+norm"]),
-    unit_size=st.one_of(st.just("auto"), st.integers(1, 30)),
-    batch_size=st.one_of(st.none(), st.integers(1, 30)),
-    iterations=st.integers(1, 4),
-    codes=st.sampled_from(["auto", "none", "sign", "estimate"]),
-    symmetric=st.booleans(),
-    unit_words=st.sampled_from(["auto", 1, 3]),
-    pca_dim=st.sampled_from([None, None, 5]),
-    center=st.booleans(),
-    whiten=st.booleans(),
-    reserve=st.sampled_from(["auto", 0, 7]),
-    seed=st.integers(0, 5),
-)
-two_levels = st.builds(
-    IndexConfig,
-    levels=st.just(2),
-    group_size=st.one_of(st.just("auto"), st.integers(1, 40)),
-    unit_size=st.one_of(st.just("auto"), st.integers(1, 12)),
-    codes=st.sampled_from(["auto", "sign", "estimate"]),
-    reserve=st.sampled_from([0, 7]),
-    iterations=st.integers(1, 3),
-)
-configs = st.one_of(one_level, two_levels)
-
-
-def cloud(seed, n=60, dim=12, near=0.35):
-    """Rows around the same few centres for every seed, so that clouds match each other."""
-    rng = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).standard_normal((5, dim))
-    return naive.unit_rows(centres[rng.integers(5, size=n)] + near * rng.standard_normal((n, dim)))
+from strategies import cloud, configs, one_level, seeds
 
 
 def test_range_search_by_hand():

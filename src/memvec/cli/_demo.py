@@ -43,7 +43,11 @@ def demo(similarity: float, miss_rate: float, seed: int) -> None:
 
     The vectors are WordNet synsets embedded by all-MiniLM-L6-v2. A thousand of them are held out
     as queries; the rest is indexed.
-    """
+
+    \b
+    Example:
+      memvec demo --similarity 0.7
+    """  # noqa: D301 - click wants the character itself, not its name
     console = Console()
     sample = load_sample()
     held_out, kept = _split(sample, seed)

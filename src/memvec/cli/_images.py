@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
+from memvec.cli._options import options
 from memvec.images import (
     SIFT_DIM,
     FolderReport,
@@ -31,8 +32,6 @@ from memvec.images import (
     write_sheet,
 )
 
-Command = Callable[..., Any]
-
 # Where copies of a photograph are and other photographs are not, by the tables of docs/images.md.
 _SIMILARITY = 0.5
 _MEGAPIXEL = 1_000_000
@@ -43,15 +42,6 @@ _GROUPS_SHOWN = 500
 _VLAD_DIM, _VLAD_PHOTOS = 1024, 1500
 _DESCRIPTORS = ("triangulation", "vlad")
 _SOURCES = ("descriptor", "onnx", "learn_from", "kind", "words", "aggregation", "power")
-
-
-def _options(*options: Command) -> Callable[[Command], Command]:
-    def decorate(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return decorate
 
 
 _library = click.option(
@@ -76,7 +66,7 @@ _megapixels = click.option(
     show_default=True,
     help="Skip larger photographs before they are decoded.",
 )
-_making = _options(
+_making = options(
     _library,
     click.option(
         "--descriptor", type=click.Path(exists=True, file_okay=False), help="A saved one."
@@ -127,7 +117,11 @@ def index_command(folder: str, as_json: bool, **given: Any) -> None:
 
     The first call makes the library and its descriptor: SIFT and the triangulation embedding,
     learned from --learn-from, unless another is named. Files that cannot be read are reported.
-    """
+
+    \b
+    Example:
+      memvec images index holiday --learn-from other-photos
+    """  # noqa: D301 - click wants the character itself, not its name
     with _made_library(folder, given) as library:
         if given["similarity"] not in (None, library.similarity):
             kept = f"{given['library']} is designed for {library.similarity:g}"
@@ -160,7 +154,12 @@ def search_command(
     html: str,
     as_json: bool,
 ) -> None:
-    """Find photographs like PHOTO, which need not be in the library."""
+    """Find photographs like PHOTO, which need not be in the library.
+
+    \b
+    Example:
+      memvec images search some-photo.jpg --similarity 0.6
+    """  # noqa: D301 - click wants the character itself, not its name
     if similarity is not None and k is not None:
         raise click.UsageError("Give --similarity or -k, not both.")
     pixels = round(max_megapixels * _MEGAPIXEL)
@@ -186,7 +185,11 @@ def duplicates_command(folder: str, html: str, as_json: bool, **given: Any) -> N
     """Find photographs of FOLDER that are copies of each other, or nearly.
 
     The library is made or brought up to date first, as by `memvec images index`.
-    """
+
+    \b
+    Example:
+      memvec images duplicates holiday --html copies.html
+    """  # noqa: D301 - click wants the character itself, not its name
     with _made_library(folder, given) as library:
         report = library.add_folder(folder, max_pixels=_pixels(given))
         found = library.duplicates(given["similarity"], below=folder)

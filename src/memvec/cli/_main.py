@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import errno
+import re
 import sys
 from typing import Any
 
 import click
 
+from memvec.cli._add import add
 from memvec.cli._bench import bench
+from memvec.cli._care import compact, repair, verify
+from memvec.cli._create import create
+from memvec.cli._dedup import dedup, join
+from memvec.cli._delete import delete
 from memvec.cli._demo import demo
 from memvec.cli._design import design
+from memvec.cli._export import export
 from memvec.cli._images import images
+from memvec.cli._info import calibrate, info
 from memvec.cli._reproduce import reproduce
+from memvec.cli._search import range_command, search
 from memvec.errors import MemvecError
+
+_FAILED = 1
+# As shells have it for a process that SIGINT ended.
+_INTERRUPTED = 130
+# How every rejected argument of the library begins; see memvec.checks.
+_REJECTED = re.compile(r"The '(\w+)' parameter of \S+ (must be .*)", re.DOTALL)
 
 
 class _Group(click.Group):
@@ -21,9 +37,26 @@ class _Group(click.Group):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
-        except MemvecError as error:
+        except KeyboardInterrupt:
+            click.echo("Interrupted. What was acknowledged is kept.", err=True)
+            sys.exit(_INTERRUPTED)
+        except (MemvecError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever reads has seen enough: click ends quietly
+            self._name_flag(context, str(error))
             click.echo(f"Error: {error}", err=True)
-            sys.exit(1)
+            sys.exit(_FAILED)
+
+    def _name_flag(self, context: click.Context, text: str) -> None:
+        """Raise an error that names the flag where the library names its parameter."""
+        rejected = _REJECTED.fullmatch(text)
+        command = self.get_command(context, context.invoked_subcommand or "")
+        if rejected is None or command is None:
+            return
+        own = click.Context(command, info_name=context.invoked_subcommand, parent=context)
+        for parameter in command.params:
+            if parameter.name == rejected[1]:
+                raise click.BadParameter(f"it {rejected[2]}", ctx=own, param=parameter)
 
 
 @click.group(
@@ -38,11 +71,35 @@ def main() -> None:
     Start here:
       memvec demo                                search real sentence embeddings
       memvec design --dim 1000 --similarity 0.7  what the theory promises for your setting
+
+    \b
+    Exit codes:
+      0    done
+      1    an error: a damaged or missing file, a collection that someone else writes
+      2    a flag or an argument cannot be used; the message names it
+      3    verify found damage, or more missed than promised; repair lost items
+      130  interrupted; what was acknowledged before is kept
     """  # noqa: D301 - click wants the character itself, not its name
 
 
-main.add_command(bench)
-main.add_command(demo)
-main.add_command(design)
-main.add_command(images)
-main.add_command(reproduce)
+for _command in (
+    add,
+    bench,
+    calibrate,
+    compact,
+    create,
+    dedup,
+    delete,
+    demo,
+    design,
+    export,
+    images,
+    info,
+    join,
+    range_command,
+    repair,
+    reproduce,
+    search,
+    verify,
+):
+    main.add_command(_command)

@@ -12,6 +12,7 @@ import click
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from memvec.cli._describe import describe_photographs
 from memvec.experiments import (
     EXPERIMENTS,
     SCALES,
@@ -59,6 +60,11 @@ def _known(context: click.Context, parameter: click.Parameter, names: tuple[str,
     type=click.Path(file_okay=False, path_type=Path),
     help="Where results are kept, and found again.",
 )
+@click.option(
+    "--describe",
+    is_flag=True,
+    help="Describe the photographs among the data first, as the paper did; kept below --out.",
+)
 @click.option("--list", "only_list", is_flag=True, help="Print what there is, and its verdict.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("--fresh", is_flag=True, help="Compute again what was computed before.")
@@ -78,6 +84,7 @@ def reproduce(
     scale: Scale,
     data: tuple[Path, ...],
     out: Path,
+    describe: bool,
     only_list: bool,
     as_json: bool,
     fresh: bool,
@@ -98,7 +105,10 @@ def reproduce(
     if only_list:
         _print_list(names, out, as_json)
         return
-    folders = DataFolders(tuple(data))
+    described = out / "descriptors"
+    if describe:
+        describe_photographs(DataFolders(tuple(data)), scale, described)
+    folders = DataFolders((*data, described) if described.is_dir() else tuple(data))
     results, failed = {}, []
     for name in names:
         try:

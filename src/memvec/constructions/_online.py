@@ -8,7 +8,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import InvalidValueError
-from memvec.kernels import EIGENVALUE_CUT, solve_gram
+from memvec.kernels import EIGENVALUE_CUT
 from memvec.types import ArrayLike, Float32Array, Float64Array
 
 OnlineConstruction = Literal["pinv", "sum"]
@@ -22,9 +22,10 @@ class OnlineUnit:
         m ← m + (1 − xᵀm) r/‖r‖²,
 
     in O(n·dim + n²) operations; removing costs the same. The inverse Gram matrix (XᵀX)⁻¹ that gives
-    XX⁺x is kept by bordering. Where x nearly depends on the members, the residual vanishes and the
-    least-squares solution is taken from the eigenvalues of XᵀX, with the cut of the batch
-    construction; the unit comes back to updates by itself when it can.
+    XX⁺x is kept by bordering. Where x nearly depends on the members, the residual vanishes; from
+    then on only XᵀX is kept, and `vector` takes the least-squares solution from its eigenvalues
+    when it is asked for, in O(n³) and with the cut of the batch construction. The unit comes back
+    to updates by itself when it can.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ class OnlineUnit:
         self._gram = np.empty((0, 0))
         # None where XᵀX may have eigenvalues under the cut: updates would then be wrong.
         self._inverse: Float64Array | None = np.empty((0, 0))
-        self._vector = np.zeros(self.dim)
+        # None where it has to be computed from XᵀX.
+        self._vector: Float64Array | None = np.zeros(self.dim)
         self._updates = 0
 
     def __len__(self) -> int:
@@ -65,7 +67,7 @@ class OnlineUnit:
     @property
     def vector(self) -> Float32Array:
         """The memory vector m, float32 of shape (dim,); zeros while the unit is empty."""
-        return self._vector.astype(np.float32)
+        return self._current().astype(np.float32)
 
     @property
     def vectors(self) -> Float32Array:
@@ -77,7 +79,7 @@ class OnlineUnit:
         row = self._row(vector, "OnlineUnit.add")
         wide = row.astype(np.float64)
         if self.construction == "sum":
-            self._vector += wide
+            self._vector = self._current() + wide
         else:
             products = self._rows.astype(np.float64) @ wide
             self._gram = _bordered(self._gram, products, float(wide @ wide))
@@ -122,7 +124,8 @@ class OnlineUnit:
         if energy <= EIGENVALUE_CUT:
             self._inverse = None
             return
-        self._vector += (1.0 - wide @ self._vector) * residual / energy
+        vector = self._current()
+        self._vector = vector + (1.0 - wide @ vector) * residual / energy
         corner = -weights / energy
         self._inverse = _bordered(self._inverse - np.outer(weights, corner), corner, 1.0 / energy)
 
@@ -138,20 +141,28 @@ class OnlineUnit:
         return np.asarray(weights @ self._rows.astype(np.float64))
 
     def _settle(self) -> None:
-        """Start afresh from the Gram matrix where updates are unsafe or have been many.
+        """Forget what updates have made where they are unsafe or have been many.
 
         A fresh start costs O(n³), so doing it every n updates keeps rounding from adding up at
-        O(n²) an update.
+        O(n²) an update. Where updates are unsafe, it waits until the vector is asked for.
         """
         if self.construction == "sum":
             return
         self._updates += 1
-        settled = self._inverse is not None and _is_regular(self._gram, self._inverse)
-        if settled and self._updates <= len(self):
+        regular = self._inverse is not None and _is_regular(self._gram, self._inverse)
+        if regular and self._updates <= len(self):
             return
-        self._updates = 0
-        self._vector = self._combination(_solve(self._gram))
-        self._inverse = _inverse_if_regular(self._gram)
+        self._inverse = self._vector = None
+        if regular:
+            self._current()
+
+    def _current(self) -> Float64Array:
+        """Return m, computed afresh from XᵀX where it is not known; updates go on if they can."""
+        if self._vector is None:
+            self._updates = 0
+            weights, self._inverse = _fresh_start(self._gram)
+            self._vector = self._combination(weights)
+        return self._vector
 
 
 def _bordered(matrix: Float64Array, column: Float64Array, corner: float) -> Float64Array:
@@ -176,23 +187,17 @@ def _is_regular(gram: Float64Array, inverse: Float64Array) -> bool:
     return bool(np.trace(gram) * np.trace(inverse) * EIGENVALUE_CUT < 1.0)
 
 
-def _inverse_if_regular(gram: Float64Array) -> Float64Array | None:
+def _fresh_start(gram: Float64Array) -> tuple[Float64Array, Float64Array | None]:
+    """Return (XᵀX)⁺1 with the eigenvalue cut of the batch construction, and (XᵀX)⁻¹ if regular."""
     if not len(gram):
-        return np.empty((0, 0))
+        return np.empty(0), np.empty((0, 0))
     values, basis = np.linalg.eigh(gram)
-    if values.sum() * EIGENVALUE_CUT >= values[0]:
-        return None
+    kept = values > EIGENVALUE_CUT * values[-1]
+    weights = (basis[:, kept] / values[kept]) @ basis[:, kept].sum(axis=0)
+    if not kept.all():
+        return weights, None
     inverse = (basis / values) @ basis.T
-    return inverse if _is_regular(gram, inverse) else None
-
-
-def _solve(gram: Float64Array) -> Float64Array:
-    """Return (XᵀX)⁺1 with the eigenvalue cut of the batch construction."""
-    n = len(gram)
-    weights = np.empty(n)
-    scratch = np.empty((2, n, n))
-    solve_gram(gram.copy(), 0.0, np.ones(n), scratch[0], scratch[1], weights)
-    return weights
+    return weights, inverse if _is_regular(gram, inverse) else None
 
 
 __all__ = ["OnlineUnit"]

@@ -1,9 +1,11 @@
 """Judging answers: exact ground truth, misses, retrieval measures, curves, and data to judge on.
 
 `exact_range` and `exact_top_k` give the truth; `count_misses` compares an answer with it.
-`read_vectors` reads the usual vector files and `load_sample` the data that ships with the package.
+`read_vectors` reads the usual vector files, `read_blocks` reads them block by block, with ids and
+metadata, and `load_sample` gives the data that ships with the package.
 """
 
+from memvec.evaluation._blocks import BLOCK_SUFFIXES, count_rows, read_blocks
 from memvec.evaluation._curves import RocCurve, auc, complexity_ratio, roc_curve
 from memvec.evaluation._ground_truth import TopK, exact_range, exact_self_range, exact_top_k
 from memvec.evaluation._hdf5_files import AnnBenchmark, read_ann_benchmark
@@ -11,6 +13,7 @@ from memvec.evaluation._misses import Misses, count_misses, miss_rate, pair_miss
 from memvec.evaluation._ranges import FlatRows, RangeRow, Ranges
 from memvec.evaluation._rankings import disagreeing_rankings, rankings_agree
 from memvec.evaluation._readers import read_vectors
+from memvec.evaluation._records import VectorBlock
 from memvec.evaluation._retrieval import (
     average_precisions,
     four_recall_at_4,
@@ -20,6 +23,7 @@ from memvec.evaluation._retrieval import (
 from memvec.evaluation._sample import Sample, load_sample
 
 __all__ = [
+    "BLOCK_SUFFIXES",
     "AnnBenchmark",
     "FlatRows",
     "Misses",
@@ -28,10 +32,12 @@ __all__ = [
     "RocCurve",
     "Sample",
     "TopK",
+    "VectorBlock",
     "auc",
     "average_precisions",
     "complexity_ratio",
     "count_misses",
+    "count_rows",
     "disagreeing_rankings",
     "exact_range",
     "exact_self_range",
@@ -43,6 +49,7 @@ __all__ = [
     "pair_miss",
     "rankings_agree",
     "read_ann_benchmark",
+    "read_blocks",
     "read_vectors",
     "recall_at_k",
     "roc_curve",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,10 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidTypeError, MissingExtraError
+from memvec.evaluation._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
+
+# The dataset of vectors in the layout of ann-benchmarks.
+_VECTORS = "train"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,6 +90,43 @@ def read_hdf5(path: Path, name: str, rows: int | None) -> np.ndarray[Any, np.dty
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
 
 
+def hdf5_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
+    """Yield the rows of a dataset, and of those that hold ids and metadata."""
+    with _opened(path) as file:
+        name = _VECTORS if asked.vectors is None else asked.vectors
+        vectors = _dataset(file, path, name)
+        chosen = choose_fields([*_columns(file, len(vectors))], name, asked, path)
+        for start in range(0, len(vectors), block_rows):
+            rows = slice(start, min(start + block_rows, len(vectors)))
+            columns = {other: _column(file[other], path, rows) for other in chosen.names}
+            ids = None if chosen.ids is None else columns[chosen.ids]
+            metadata = metadata_of(columns, chosen, rows.stop - start, start, path)
+            yield VectorBlock(start, _sliced(vectors, path, rows), ids, metadata)
+
+
+def hdf5_rows(path: Path, name: str | None) -> int:
+    """Return how many rows a dataset has."""
+    with _opened(path) as file:
+        return len(_dataset(file, path, _VECTORS if name is None else name))
+
+
+def _columns(file: Any, n_rows: int) -> Iterator[str]:
+    """Yield the names of datasets with one value a row."""
+    import h5py
+
+    for name, found in file.items():
+        if isinstance(found, h5py.Dataset) and found.shape == (n_rows,):
+            yield name
+
+
+def _column(dataset: Any, path: Path, rows: slice) -> list[Any]:
+    import h5py
+
+    is_text = h5py.check_string_dtype(dataset.dtype) is not None
+    values: list[Any] = _sliced(dataset.asstr() if is_text else dataset, path, rows).tolist()
+    return values
+
+
 def _opened(path: Path) -> Any:
     try:
         import h5py
@@ -124,8 +166,12 @@ def _offset(dataset: Any) -> int | None:
 
 
 def _read(dataset: Any, path: Path, n_rows: int) -> np.ndarray[Any, np.dtype[Any]]:
+    return _sliced(dataset, path, slice(n_rows))
+
+
+def _sliced(dataset: Any, path: Path, rows: slice) -> np.ndarray[Any, np.dtype[Any]]:
     try:
-        return dataset[:n_rows]  # type: ignore[no-any-return]
+        return dataset[rows]  # type: ignore[no-any-return]
     except OSError as error:
         raise FileFormatError(f"{path} is not a readable HDF5 file: {error}.") from None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError, MissingExtraError
+from memvec.evaluation._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
 
 # Decoded at a time; the vectors themselves end in one array.
 _BATCH_ROWS = 8192
@@ -18,6 +21,34 @@ def read_parquet(
     path: Path, column: str | None, rows: int | None
 ) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the first rows of a column whose lists all have the same length."""
+    with _opened(path) as file:
+        return _read_column(file, path, column, rows)
+
+
+def parquet_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
+    """Yield the rows of a table: a column of lists, and those that hold ids and metadata."""
+    with _opened(path) as file:
+        name = _column_name(file.schema_arrow, path, asked.vectors)
+        chosen = choose_fields(file.schema_arrow.names, name, asked, path)
+        start, dim = 0, None
+        columns = [name, *chosen.names]
+        for batch in file.iter_batches(batch_size=block_rows, columns=columns):
+            vectors = _block(batch.column(name), path, name, start, dim)
+            values = {other: batch.column(other).to_pylist() for other in chosen.names}
+            ids = None if chosen.ids is None else values[chosen.ids]
+            metadata = metadata_of(values, chosen, len(vectors), start, path)
+            yield VectorBlock(start, vectors, ids, metadata)
+            start, dim = start + len(vectors), vectors.shape[1]
+
+
+def parquet_rows(path: Path) -> int:
+    """Return how many rows a table has."""
+    with _opened(path) as file:
+        return int(file.metadata.num_rows)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         import pyarrow
         import pyarrow.parquet
@@ -27,7 +58,7 @@ def read_parquet(
     with path.open("rb") as raw:
         try:
             with pyarrow.parquet.ParquetFile(raw) as file:
-                return _read_column(file, path, column, rows)
+                yield file
         except (pyarrow.ArrowException, OSError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise FileFormatError(f"{path} is not a readable Parquet file: {reason}.") from None

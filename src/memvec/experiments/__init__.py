@@ -4,7 +4,7 @@
 `write_report` makes the page of all.
 """
 
-from memvec.experiments._data import DataFolders
+from memvec.experiments._data import PHOTO_FOLDERS, TRAINING_FOLDER, WORDS, DataFolders
 from memvec.experiments._errata import ErratumRow, errata_rows, errata_table
 from memvec.experiments._experiment import SCALES, Experiment, Finding, Run, Scale, Verdict
 from memvec.experiments._registry import EXPERIMENTS
@@ -14,7 +14,10 @@ from memvec.experiments._table import Cell, Table
 
 __all__ = [
     "EXPERIMENTS",
+    "PHOTO_FOLDERS",
     "SCALES",
+    "TRAINING_FOLDER",
+    "WORDS",
     "Cell",
     "DataFolders",
     "ErratumRow",

@@ -1,8 +1,9 @@
 """Where experiments get their data: folders given, the packaged sample, vectors made up.
 
 Descriptors of photographs are looked for as ``gardens-point/day_left_KIND.npy`` (and so on) and
-``ukb56/KIND.npy``, of a KIND listed in `DESCRIPTORS`, the best first. A folder that holds such
-files beside those given with ``--data`` is enough to plug others in.
+``ukb56/KIND.npy``, of a KIND listed in `DESCRIPTORS`, the best first. ``memvec reproduce
+--describe`` makes such files of photographs; a folder that holds them beside those given with
+``--data`` is enough to plug others in.
 """
 
 from __future__ import annotations
@@ -22,8 +23,23 @@ from memvec.experiments._paper_sets import holidays, oxford5k, ukb
 from memvec.experiments._sets import RetrievalSet, cosine_set, made_up_views
 from memvec.types import Float32Array
 
-# φ_Δ of 16 centroids as in the paper, else GeM-pooled features of EfficientNet-Lite0.
-DESCRIPTORS = ("phi1920", "gem1280")
+# Centroids of φ_Δ at each scale; the paper has 16 and 64, which give 1920 and 8064 dimensions.
+WORDS = {"smoke": 4, "small": 16, "paper": 64}
+# φ_Δ as in the paper, else GeM-pooled features of EfficientNet-Lite0.
+DESCRIPTORS = {
+    "smoke": ("phi384",),
+    "small": ("phi1920", "gem1280"),
+    "paper": ("phi8064", "phi1920", "gem1280"),
+}
+TRAINING_FOLDER = "st-lucia/images"
+# Where descriptors are looked for, and the photographs they are of.
+PHOTO_FOLDERS = {
+    "gardens-point/day_left_{kind}.npy": "gardens-point/images/day_left",
+    "gardens-point/day_right_{kind}.npy": "gardens-point/images/day_right",
+    "gardens-point/night_right_{kind}.npy": "gardens-point/images/night_right",
+    "ukb56/{kind}.npy": "ukb56/images",
+    "st-lucia/{kind}.npy": TRAINING_FOLDER,
+}
 # Frames of Gardens Point this near show the same place.
 _SAME_PLACE = 2
 # Cosine above which two synsets count as a match: 6 matches a query among 117,659.
@@ -50,9 +66,13 @@ _KNOWN = (
     "wordnet-minilm",
     "tiny-imagenet",
     "ukb56/gem1280.npy",
+    "ukb56/phi384.npy",
     "ukb56/phi1920.npy",
+    "ukb56/phi8064.npy",
     "gardens-point/day_left_gem1280.npy",
+    "gardens-point/day_left_phi384.npy",
     "gardens-point/day_left_phi1920.npy",
+    "gardens-point/day_left_phi8064.npy",
     "holidays",
     "oxford5k",
     "ukb",
@@ -63,9 +83,7 @@ _KNOWN = (
 
 def three_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
     """Return three sets to search: two of photographs, with visual ground truth, and words."""
-    if scale == "smoke":
-        return [*_made_up(), words(data, scale, seed)]
-    found = paper_sets(data)
+    found = paper_sets(data) if scale != "smoke" else []
     if found:
         return found
     photos = photo_sets(data, scale)
@@ -90,20 +108,43 @@ def paper_sets(data: DataFolders) -> list[RetrievalSet]:
 
 def photo_sets(data: DataFolders, scale: str, kind: str | None = None) -> list[RetrievalSet]:
     """Return Gardens Point by day and by night and UKB-56, or sets made up in their place."""
-    kinds = DESCRIPTORS if kind is None else (kind,)
-    for name in kinds if scale != "smoke" else ():
+    kinds = [name for name in DESCRIPTORS[scale] if kind is None or name == kind]
+    for name in kinds:
         files = [data.find(f"gardens-point/{walk}_{name}.npy") for walk in _WALKS]
         objects = data.find(f"ukb56/{name}.npy")
         if objects is not None and all(file is not None for file in files):
             walks = [_rows(file) for file in files if file is not None]
-            return _photo_sets(walks, _rows(objects), *_others(data, name))
+            return _photo_sets(name, walks, _rows(objects), *_others(data, name))
     return _made_up()
+
+
+def photo_note(key: str, scale: str) -> str:
+    """Return what the sets of photographs were in a run, for `DataFolders.key` of its data."""
+    there = key.split(",")
+    if scale != "smoke" and {"holidays", "oxford5k", "ukb"} & set(there):
+        return "The data sets are the paper's."
+    for kind in DESCRIPTORS[scale]:
+        if f"ukb56/{kind}.npy" in there and f"gardens-point/day_left_{kind}.npy" in there:
+            return _KIND_NOTES["gem" if kind.startswith("gem") else "phi"].format(kind[3:])
+    return "Made-up descriptors of scenes seen several times stand for Holidays, Oxford5k and UKB."
+
+
+_KIND_NOTES = {
+    "gem": "Gardens Point and UKB-56 among 5,000 images of Tiny-ImageNet stand for Holidays, "
+    "Oxford5k and UKB; GeM features of a CNN, whitened to 512 dimensions on other images, for φ_Δ.",
+    "phi": "Gardens Point (200 places, by day and by night) and UKB-56 (14 objects) stand for "
+    "Holidays, Oxford5k and UKB. Descriptors are φ_Δ of {} dimensions, summed, without power law, "
+    "computed by memvec.images; vocabulary and whitening were learned on street photographs of "
+    "another city. Photographs of that city that were not learned from, and those of the other "
+    "set, are distractors.",
+}
 
 
 _WALKS = ("day_right", "day_left", "night_right")
 
 
 def _photo_sets(
+    kind: str,
     walks: list[Float32Array],
     objects: Float32Array,
     project: Callable[[Float32Array], Float32Array],
@@ -112,12 +153,16 @@ def _photo_sets(
     day_right, day_left, night_right = (project(walk) for walk in walks)
     objects = project(objects)
     groups = np.arange(len(objects)).reshape(-1, 4)
+    # With few photographs of streets, objects are distractors of places and places of objects.
+    scarce = kind.startswith("phi")
+    among = np.concatenate([objects, others]) if scarce else others
+    views = [day_right, day_left, night_right] if scarce else []
     return [
-        _places("Gardens Point, day", day_right, day_left, others),
-        _places("Gardens Point, night", night_right, day_right, others),
+        _places("Gardens Point, day", day_right, day_left, among),
+        _places("Gardens Point, night", night_right, day_right, among),
         RetrievalSet(
             "UKB-56",
-            np.concatenate([objects, others]),
+            np.concatenate([objects, *views, others]),
             objects,
             list(np.repeat(groups, 4, axis=0)),
             "4-recall@4",
@@ -179,13 +224,12 @@ def walk_in_order(data: DataFolders, scale: str) -> tuple[Float32Array, Float32A
 
     Where there is no walk, a made-up one: each frame is near to the one before.
     """
-    if scale != "smoke":
-        for kind in DESCRIPTORS:
-            files = [data.find(f"gardens-point/{walk}_{kind}.npy") for walk in _WALKS[:2]]
-            if all(file is not None for file in files):
-                project, _ = _others(data, kind)
-                right, left = (project(_rows(file)) for file in files if file is not None)
-                return left, right, "Gardens Point in order"
+    for kind in DESCRIPTORS[scale]:
+        files = [data.find(f"gardens-point/{walk}_{kind}.npy") for walk in _WALKS[:2]]
+        if all(file is not None for file in files):
+            project, _ = _others(data, kind)
+            right, left = (project(_rows(file)) for file in files if file is not None)
+            return left, right, "Gardens Point in order"
     rng = np.random.default_rng(5)
     steps = rng.standard_normal((200, 128))
     walk = np.empty_like(steps)
@@ -217,8 +261,12 @@ def _steps(path: Path, scales: Path) -> Float32Array:
 
 __all__ = [
     "DESCRIPTORS",
+    "PHOTO_FOLDERS",
+    "TRAINING_FOLDER",
+    "WORDS",
     "DataFolders",
     "paper_sets",
+    "photo_note",
     "photo_sets",
     "three_sets",
     "visual_sets",

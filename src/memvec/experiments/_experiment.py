@@ -131,7 +131,8 @@ class Experiment:
         Draws the table on a new Matplotlib figure and returns it; None where there is nothing to
         draw.
     data_note : str
-        How the data differs from the paper's.
+        How the data differs from the paper's; the page puts what the photographs were in the place
+        of ``{photographs}``.
     show_table : bool
         Whether the page prints the table.
     """

@@ -18,7 +18,6 @@ from memvec.experiments._curves import (
 )
 from memvec.experiments._data import visual_sets
 from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig07_retrieval import DATA_NOTE
 from memvec.experiments._figures import quality_figure
 from memvec.experiments._table import Cell, Table
 
@@ -83,7 +82,7 @@ FIG08 = Experiment(
     compute,
     check,
     plot,
-    data_note=DATA_NOTE,
+    data_note="{photographs}",
 )
 
 __all__ = ["FIG08"]

@@ -16,7 +16,7 @@ from memvec import checks
 from memvec.experiments._curves import CURVE_COLUMNS, curve_rows, paper_config, search_units
 from memvec.experiments._data import visual_sets
 from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig07_retrieval import DATA_NOTE, FIG07
+from memvec.experiments._fig07_retrieval import FIG07
 from memvec.experiments._fig11_codes import mean_height
 from memvec.experiments._figures import quality_figure
 from memvec.experiments._sets import RetrievalSet
@@ -97,7 +97,7 @@ POWER_LAW = Experiment(
     compute,
     check,
     plot,
-    data_note=DATA_NOTE,
+    data_note="{photographs}",
 )
 
 __all__ = ["POWER_LAW"]

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from memvec.experiments._data import photo_note
 from memvec.experiments._experiment import Experiment, Outcome, Verdict
 from memvec.experiments._results import Result, latest_result
 
@@ -102,7 +103,7 @@ def _section(
         sign = "holds" if finding.holds else "**does not hold**"
         sign += "" if finding.of_paper else " (beside the paper's claims, not counted)"
         lines.append(f"- {_sentence(finding.claim)}: {sign}. {_sentence(finding.numbers)}.")
-    lines += ["", *_remarks(experiment, verdict)]
+    lines += ["", *_remarks(experiment, verdict, result)]
     lines += [
         f"`memvec reproduce {name} --scale {result.scale}`, {result.seconds:.0f} s, "
         f"{result.date[:10]}, seed {result.seed}.",
@@ -111,8 +112,10 @@ def _section(
     return "\n".join(lines)
 
 
-def _remarks(experiment: Experiment, verdict: Verdict) -> list[str]:
-    remarks = " ".join(text for text in (verdict.note, experiment.data_note) if text)
+def _remarks(experiment: Experiment, verdict: Verdict, result: Result) -> list[str]:
+    photographs = photo_note(result.data, result.scale)
+    data = experiment.data_note.replace("{photographs}", photographs)
+    remarks = " ".join(text for text in (verdict.note, data) if text)
     return [remarks, ""] if remarks else []
 
 

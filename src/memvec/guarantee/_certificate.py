@@ -25,7 +25,7 @@ _STATEMENT: dict[Level, str] = {
 _EVIDENCE: dict[Source, str] = {
     "reserve": "vectors of the data that no unit has seen",
     "queries": "queries given at the build",
-    "planted": "queries planted near stored vectors, since too few real ones have matches",
+    "planted": "queries planted near stored vectors (too few real matches are known at it)",
 }
 
 

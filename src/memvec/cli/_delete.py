@@ -1,0 +1,85 @@
+"""``memvec delete``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import memvec
+from memvec import Collection
+from memvec.cli._options import (
+    Id,
+    collection_argument,
+    json_option,
+    known_ids,
+    typed_id,
+    where_option,
+)
+from memvec.cli._output import echo_json
+
+
+@click.command()
+@collection_argument
+@click.argument("names", nargs=-1, metavar="[ID]...")
+@click.option(
+    "--ids",
+    "id_file",
+    type=click.File("r", encoding="utf-8"),
+    metavar="FILE",
+    help="Delete the ids of a text file, one a line; - is standard input.",
+)
+@where_option
+@click.option("--missing-ok", is_flag=True, help="Leave out ids that do not exist.")
+@click.option("--dry-run", is_flag=True, help="Only say how many would be deleted.")
+@json_option
+def delete(
+    collection: str,
+    names: tuple[str, ...],
+    id_file: Any,
+    where: dict[str, Any] | None,
+    missing_ok: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Delete items by ID or by filter, all or none of them.
+
+    They are not found any more when the command returns; their space is freed by `memvec compact`.
+    An ID of digits is the integer if there is one, and otherwise the text; in double quotes it is
+    always the text.
+
+    \b
+    Example:
+      memvec delete synsets.mv whale dolphin
+      memvec delete synsets.mv --where '{"year": {"$lt": 2000}}' --dry-run
+      memvec dedup synsets.mv --dropped | memvec delete synsets.mv --ids -
+    """  # noqa: D301 - click wants the character itself, not its name
+    if not names and id_file is None and where is None:
+        raise click.UsageError("Give an ID, --ids or --where.")
+    with memvec.open(collection) as opened:
+        ids = _chosen(opened, names, id_file, where)
+        if missing_ok:
+            ids = [name for name in ids if name in opened]
+        if not dry_run:
+            opened.delete(ids)
+        n_items = len(opened)
+    if as_json:
+        echo_json({"deleted": 0 if dry_run else len(ids), "chosen": len(ids), "items": n_items})
+        return
+    done = "Would delete" if dry_run else "Deleted"
+    click.echo(f"{done} {len(ids):,} items; {collection} holds {n_items:,}.")
+
+
+def _chosen(
+    collection: Collection, names: tuple[str, ...], id_file: Any, where: dict[str, Any] | None
+) -> list[Id]:
+    ids = known_ids(collection, names)
+    if id_file is not None:
+        lines = (line.rstrip("\n") for line in id_file)
+        ids += [typed_id(collection, line) for line in lines if line]
+    if where is not None:
+        ids += [item.id for item in collection.items(where)]
+    return list(dict.fromkeys(ids))
+
+
+__all__ = ["delete"]

@@ -1,0 +1,82 @@
+"""``memvec reproduce --describe``: the paper's descriptor of the photographs among the data."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+import numpy as np
+
+from memvec.errors import FileFormatError
+from memvec.experiments import PHOTO_FOLDERS, TRAINING_FOLDER, WORDS, DataFolders, Scale
+from memvec.images import (
+    DescriptorCache,
+    ImageDescriptor,
+    Triangulation,
+    describe_photos,
+    find_photos,
+    open_descriptor,
+    save_descriptor,
+    training_bags,
+)
+from memvec.types import Float32Array
+
+
+def describe_photographs(data: DataFolders, scale: Scale, kept: Path) -> None:
+    """Write φ_Δ of the photographs among the data to the folder `kept`, as experiments read it.
+
+    The first half of the training photographs, by name, gives vocabulary, mean and whitening; the
+    second half are distractors. What is in the folder already is not computed again.
+    """
+    n_words = WORDS[scale]
+    name = f"phi{(n_words - 1) * 128}"
+    photos = {stem: _photos(data, folder) for stem, folder in PHOTO_FOLDERS.items()}
+    files = {stem: kept / stem.format(kind=name) for stem in photos}
+    if all(file.is_file() for file in files.values()):
+        return
+    street = _photos(data, TRAINING_FOLDER)
+    half = len(street) // 2
+    [distractors] = [stem for stem, folder in PHOTO_FOLDERS.items() if folder == TRAINING_FOLDER]
+    photos[distractors] = street[half:]
+    kept.mkdir(parents=True, exist_ok=True)
+    model = _model(kept / f"triangulation-{n_words}", street[:half], n_words)
+    with DescriptorCache(kept / "vectors.sqlite", model) as cache:
+        for stem, paths in photos.items():
+            _write(files[stem], _vectors(paths, model, cache))
+
+
+def _photos(data: DataFolders, name: str) -> list[str]:
+    folder = data.find(name)
+    if folder is None:
+        raise click.UsageError(
+            f"--describe needs photographs in {name}, in one of the folders given with --data; "
+            "docs/paper-data.md tells which."
+        )
+    return find_photos(folder)
+
+
+def _model(folder: Path, training: list[str], n_words: int) -> ImageDescriptor:
+    if not folder.exists():
+        bags, _ = training_bags(training)
+        save_descriptor(Triangulation.fit(bags, n_words), folder)
+    return open_descriptor(folder)
+
+
+def _vectors(paths: list[str], model: ImageDescriptor, cache: DescriptorCache) -> Float32Array:
+    found = describe_photos(paths, model, cache=cache)
+    if found.skipped:
+        # Rows are told by their place: one that is missing would shift the others.
+        first = found.skipped[0]
+        raise FileFormatError(f"{first.path} cannot be described: {first.reason}")
+    return found.vectors
+
+
+def _write(path: Path, vectors: Float32Array) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part.npy")
+    np.save(part, vectors)
+    os.replace(part, path)
+
+
+__all__ = ["describe_photographs"]

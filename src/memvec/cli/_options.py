@@ -1,0 +1,187 @@
+"""Options that several commands share, and how their values are read."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from memvec import Collection, checks
+from memvec.evaluation import BLOCK_SUFFIXES, VectorBlock, read_blocks
+from memvec.types import Float32Array
+
+Command = Callable[..., Any]
+Id = int | str
+
+STDIN = "-"
+
+
+def options(*decorators: Command) -> Callable[[Command], Command]:
+    """Return one decorator of several."""
+
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+def _parsed_filter(
+    context: click.Context, parameter: click.Parameter, text: str | None
+) -> dict[str, Any] | None:
+    if text is None:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no JSON: {error}.") from None
+    if not isinstance(value, dict):
+        raise click.BadParameter(f"{text!r} is no JSON object.")
+    return value
+
+
+def _known_file(
+    context: click.Context, parameter: click.Parameter, value: str | tuple[str, ...] | None
+) -> Any:
+    """Refuse files of other formats before anything is done."""
+    for path in [value] if isinstance(value, str) else value or ():
+        if path != STDIN and Path(path).suffix.lower() not in BLOCK_SUFFIXES:
+            known = ", ".join(BLOCK_SUFFIXES)
+            raise click.BadParameter(f"{path!r} does not end in one of {known}.")
+    return value
+
+
+collection_argument = click.argument(
+    "collection", type=click.Path(exists=True, file_okay=False), metavar="COLLECTION"
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
+similarity_option = click.option(
+    "--similarity",
+    type=click.FloatRange(0, 1, min_open=True),
+    help="Cosine α₀ above which everything is found; that of the collection without it.",
+)
+where_option = click.option(
+    "--where",
+    metavar="JSON",
+    callback=_parsed_filter,
+    help="""Only items whose metadata passes, such as '{"year": {"$gte": 2020}}'.""",
+)
+promise_options = options(
+    click.option(
+        "--miss-rate",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Share ε of the matches that may be missed; that of the collection without it.",
+    ),
+    click.option(
+        "--guarantee",
+        type=click.Choice(["model", "expected", "high_probability", "exact"]),
+        help="What the answer must promise; exact misses nothing. Without it: expected, or what "
+        "the evidence supports.",
+    ),
+    click.option(
+        "--confidence",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Of high_probability; 0.95 without it.",
+    ),
+)
+threads_option = click.option(
+    "--threads", type=click.IntRange(1), help="Threads that share the work; all cores without it."
+)
+field_options = options(
+    click.option(
+        "--vectors",
+        "field",
+        metavar="NAME",
+        help="Array, dataset, column or key of the vectors. Without it: vectors (npz), train "
+        "(hdf5), the only column of lists (parquet), vector (jsonl).",
+    ),
+    click.option(
+        "--ids", metavar="NAME", help="The same of the ids. Without it: id or ids, if there."
+    ),
+    click.option(
+        "--metadata",
+        metavar="NAME",
+        multiple=True,
+        help="The same of a value of the metadata; repeat it for several, * stands for all "
+        "others. Without it: metadata, if there, which holds whole objects.",
+    ),
+)
+file_path = click.Path(exists=True, dir_okay=False, allow_dash=True)
+
+
+def file_argument(name: str, **more: Any) -> Command:
+    """Return an argument for vector files."""
+    return click.argument(name, type=file_path, callback=_known_file, **more)
+
+
+def blocks_of(
+    path: str, field: str | None, ids: str | None, metadata: tuple[str, ...], rows: int = 1000
+) -> Iterator[VectorBlock]:
+    """Return the blocks of a file, or of standard input as JSON Lines."""
+    source = sys.stdin.buffer if path == STDIN else path
+    return read_blocks(source, field=field, ids=ids, metadata=metadata or None, block_rows=rows)
+
+
+def unit_rows(block: VectorBlock, path: str, dim: int | None) -> Float32Array:
+    """Return the vectors of a block with norm 1; errors name the file and the row in it."""
+    return checks.unit_rows(
+        block.vectors, "vectors", _shown(path), dim=dim, first_row=block.first_row, copy=False
+    )
+
+
+def _shown(path: str) -> str:
+    return "standard input" if path == STDIN else path
+
+
+def known_ids(collection: Collection, texts: Iterable[str]) -> list[Id]:
+    """Return ids that people typed; see `typed_id`."""
+    return [typed_id(collection, text) for text in texts]
+
+
+def typed_id(collection: Collection, text: str) -> Id:
+    """Return the id that a text stands for: an integer if there is one, or else the text.
+
+    In double quotes it is always the text between them.
+    """
+    if len(text) > 1 and text[0] == text[-1] == '"':
+        return text[1:-1]
+    if text.lstrip("-").isdecimal() and int(text) in collection:
+        return int(text)
+    return text
+
+
+def gather(blocks: Iterable[VectorBlock], path: str, dim: int) -> tuple[Float32Array, list[Any]]:
+    """Return all queries of a file and their names: ids, or else row numbers."""
+    rows, names = [np.empty((0, dim), dtype=np.float32)], list[Any]()
+    for block in blocks:
+        rows.append(unit_rows(block, path, dim))
+        names += block.ids or range(block.first_row, block.first_row + len(block))
+    return np.concatenate(rows), names
+
+
+__all__ = [
+    "STDIN",
+    "Command",
+    "Id",
+    "blocks_of",
+    "collection_argument",
+    "field_options",
+    "file_argument",
+    "file_path",
+    "gather",
+    "json_option",
+    "known_ids",
+    "options",
+    "promise_options",
+    "similarity_option",
+    "threads_option",
+    "typed_id",
+    "unit_rows",
+    "where_option",
+]

@@ -1,0 +1,86 @@
+"""What commands print: tables for people, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from memvec.guarantee import Certificate
+
+# Piped output has no width of its own, and a table cut at 80 columns would lose digits.
+_PIPED_WIDTH = 140
+
+
+def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Print a table, numbers to the right; without a head where the header is empty."""
+    cells = [list(row) for row in rows]
+    table = Table(show_header=bool(header))
+    for column, name in enumerate(header or [""] * len(cells[0])):
+        is_number = bool(cells) and all(_is_number(row[column]) for row in cells)
+        table.add_column(name, justify="right" if is_number else "left")
+    for row in cells:
+        # As Text: square brackets in an id are no markup.
+        table.add_row(*(Text(_cell(value)) for value in row))
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PIPED_WIDTH)
+    console.print(Text(title, style="italic"))  # as the table's own title, it would be wrapped
+    console.print(table)
+
+
+def echo_json(value: object) -> None:
+    """Print a value as one line of JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def certificate_record(certificate: Certificate) -> dict[str, Any]:
+    """Return a certificate as JSON has it."""
+    record: dict[str, Any] = json.loads(certificate.to_json())
+    return record
+
+
+def size_text(n_bytes: float) -> str:
+    """Return a size as people read it.
+
+    Examples
+    --------
+    >>> size_text(999), size_text(15_400_000), size_text(2_000_000_000)
+    ('999 B', '15.4 MB', '2 GB')
+    """
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:,.3g} GB"
+
+
+def share_text(share: float | None) -> str:
+    """Return a share in percent, or nothing.
+
+    Examples
+    --------
+    >>> share_text(0.00983), share_text(1.0), share_text(None)
+    ('0.98 %', '100 %', '')
+    """
+    if share is None:
+        return ""
+    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.0f} %"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+__all__ = ["certificate_record", "echo_json", "print_table", "share_text", "size_text"]

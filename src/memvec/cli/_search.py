@@ -1,0 +1,253 @@
+"""``memvec search`` and ``memvec range``."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, Literal, NamedTuple
+
+import click
+import numpy as np
+
+import memvec
+from memvec import Collection
+from memvec.cli._options import (
+    Command,
+    Id,
+    blocks_of,
+    collection_argument,
+    file_argument,
+    json_option,
+    known_ids,
+    options,
+    promise_options,
+    similarity_option,
+    threads_option,
+    where_option,
+)
+from memvec.cli._options import gather as gathered
+from memvec.cli._output import certificate_record, echo_json, print_table
+from memvec.collection import CollectionHits, CollectionTopHits
+from memvec.types import Float32Array
+
+# Metadata that a table shows of a hit, in characters.
+_LONGEST_CELL = 70
+
+
+class _Queries(NamedTuple):
+    rows: Float32Array
+    names: list[Any]
+
+
+class _Hit(NamedTuple):
+    query: Any
+    id: Id
+    score: float
+
+
+_asking = options(
+    collection_argument,
+    file_argument("queries", required=False, metavar="[QUERIES]"),
+    click.option(
+        "--like", multiple=True, metavar="ID", help="Query with a stored item; repeatable."
+    ),
+    click.option("--vectors", "field", metavar="NAME", help="Field of QUERIES with the vectors."),
+    where_option,
+)
+_answering = options(
+    promise_options,
+    threads_option,
+    click.option(
+        "--show",
+        multiple=True,
+        metavar="NAME",
+        help="Also print this value of the metadata; * prints all of it. Repeatable.",
+    ),
+    json_option,
+)
+
+
+def _limit(default: int) -> Command:
+    return click.option(
+        "--limit",
+        type=click.IntRange(1),
+        default=default,
+        show_default=True,
+        help="Rows of the table; JSON has all.",
+    )
+
+
+@click.command()
+@_asking
+@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="How many.")
+@click.option(
+    "--fuse",
+    type=click.Choice(["pinv", "sum"]),
+    help="Make one query of all: more like these. pinv lets each count alike.",
+)
+@_limit(100)
+@_answering
+def search(
+    collection: str,
+    queries: str | None,
+    like: tuple[str, ...],
+    field: str | None,
+    where: dict[str, Any] | None,
+    k: int,
+    fuse: Literal["pinv", "sum"] | None,
+    limit: int,
+    show: tuple[str, ...],
+    as_json: bool,
+    **promise: Any,
+) -> None:
+    """Find the k items most similar to each query.
+
+    QUERIES is a vector file as `memvec add` takes it; - is standard input, as JSON Lines.
+
+    \b
+    Example:
+      memvec search synsets.mv --like whale -k 5
+      memvec search synsets.mv queries.npy --json
+      memvec search synsets.mv --like whale --like dolphin --fuse pinv
+      echo '{"vector": [1, 0]}' | memvec search two.mv - --where '{"tag": "a"}'
+    """  # noqa: D301 - click wants the character itself, not its name
+    with memvec.open(collection, read_only=True) as opened:
+        asked = _queries(opened, queries, like, field)
+        if fuse is None:
+            top = opened.search(asked.rows, k, where=where, **promise)
+        else:
+            top = opened.search_set(asked.rows, k, construction=fuse, where=where, **promise)
+            asked = _Queries(asked.rows, ["all"])
+        hits = _top_hits(top, asked.names)
+        _print(opened, asked, hits, top, f"The {k} nearest", limit, show, as_json=as_json)
+
+
+@click.command("range")
+@_asking
+@similarity_option
+@_limit(100)
+@click.option(
+    "--lines", is_flag=True, help="Print one line of JSON a match, as they are found; no table."
+)
+@_answering
+def range_command(
+    collection: str,
+    queries: str | None,
+    like: tuple[str, ...],
+    field: str | None,
+    where: dict[str, Any] | None,
+    similarity: float | None,
+    limit: int,
+    lines: bool,
+    show: tuple[str, ...],
+    as_json: bool,
+    **promise: Any,
+) -> None:
+    """Find everything above a similarity to each query.
+
+    QUERIES is a vector file as `memvec add` takes it; - is standard input, as JSON Lines. The
+    certificate below the table says what is promised about matches that are missed.
+
+    \b
+    Example:
+      memvec range synsets.mv --like whale --similarity 0.7 --show text
+      memvec range synsets.mv queries.npy --similarity 0.8 --guarantee exact --lines
+    """  # noqa: D301 - click wants the character itself, not its name
+    with memvec.open(collection, read_only=True) as opened:
+        asked = _queries(opened, queries, like, field)
+        if lines:
+            for match in opened.iter_range(asked.rows, similarity, where=where, **promise):
+                name = asked.names[match.query]
+                echo_json({"query": name, "id": match.id, "score": round(match.score, 6)})
+            return
+        found = opened.range_search(asked.rows, similarity, where=where, **promise)
+        above = opened.settings.similarity if similarity is None else similarity
+        hits = _range_hits(found, asked.names)
+        _print(opened, asked, hits, found, f"Above {above:g}", limit, show, as_json=as_json)
+
+
+def _queries(
+    collection: Collection, path: str | None, like: tuple[str, ...], field: str | None
+) -> _Queries:
+    if (path is None) == (not like):
+        raise click.UsageError("Give QUERIES or --like.")
+    if path is not None:
+        blocks = blocks_of(path, field, None, ())
+        return _Queries(*gathered(blocks, path, collection.dim))
+    names = known_ids(collection, like)
+    return _Queries(np.stack([item.vector for item in collection.get(names)]), list(names))
+
+
+def _range_hits(found: CollectionHits, names: list[Any]) -> list[_Hit]:
+    query_of = np.repeat(np.arange(len(found)), found.counts).tolist()
+    scores = found.scores.tolist()
+    return [_Hit(names[q], i, s) for q, i, s in zip(query_of, found.ids, scores, strict=True)]
+
+
+def _top_hits(top: CollectionTopHits, names: list[Any]) -> list[_Hit]:
+    return [
+        _Hit(name, found, float(score))
+        for name, ids, scores in zip(names, top.ids, top.scores, strict=True)
+        for found, score in zip(ids, scores, strict=True)
+        if found is not None
+    ]
+
+
+def _print(
+    collection: Collection,
+    asked: _Queries,
+    hits: list[_Hit],
+    answer: CollectionHits | CollectionTopHits,
+    title: str,
+    limit: int,
+    show: tuple[str, ...],
+    *,
+    as_json: bool,
+) -> None:
+    shown = hits if as_json else hits[:limit]
+    metadata = _metadata(collection, shown) if show else {}
+    if as_json:
+        records = [_record(hit, metadata, show) for hit in shown]
+        echo_json(
+            {
+                "queries": asked.names,
+                "hits": records,
+                "certificate": certificate_record(answer.certificate),
+                "work": {**asdict(answer.work), "cost_ratio": answer.work.cost_ratio},
+            }
+        )
+        return
+    header = ["query", "id", "score", *(("metadata",) if "*" in show else show)]
+    rows = [[str(h.query), str(h.id), h.score, *_cells(metadata.get(h.id), show)] for h in shown]
+    print_table(f"{title}: {len(hits):,} of {len(collection):,} items", header, rows)
+    if len(hits) > len(shown):
+        click.echo(f"… and {len(hits) - len(shown):,} more (--limit, --json)")
+    click.echo(str(answer.certificate))
+
+
+def _metadata(collection: Collection, hits: list[_Hit]) -> dict[Id, dict[str, Any]]:
+    ids = list(dict.fromkeys(hit.id for hit in hits))
+    return {item.id: item.metadata for item in collection.get(ids)}
+
+
+def _record(hit: _Hit, metadata: dict[Id, dict[str, Any]], show: tuple[str, ...]) -> dict[str, Any]:
+    record: dict[str, Any] = {**hit._asdict(), "score": round(hit.score, 6)}
+    if show:
+        values = metadata[hit.id]
+        record["metadata"] = {k: v for k, v in values.items() if "*" in show or k in show}
+    return record
+
+
+def _cells(values: dict[str, Any] | None, show: tuple[str, ...]) -> list[str]:
+    if values is None:
+        return []
+    if "*" in show:
+        return [_short(json.dumps(values, ensure_ascii=False))]
+    return [_short(str(values.get(name, ""))) for name in show]
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
+
+
+__all__ = ["range_command", "search"]

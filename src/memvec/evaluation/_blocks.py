@@ -1,0 +1,159 @@
+"""One reader for files of any size: rows come in blocks, with their ids and metadata."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO
+
+from memvec import checks
+from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError
+from memvec.evaluation._hdf5_files import hdf5_blocks, hdf5_rows
+from memvec.evaluation._jsonl_files import jsonl_blocks
+from memvec.evaluation._npz_files import npz_blocks, npz_rows
+from memvec.evaluation._parquet_files import parquet_blocks, parquet_rows
+from memvec.evaluation._readers import read_vectors
+from memvec.evaluation._records import WHERE, Blocks, Fields, VectorBlock
+
+_JSONL_SUFFIXES = (".jsonl", ".ndjson")
+_HDF5_SUFFIXES = (".hdf5", ".h5")
+_PLAIN_SUFFIXES = (".npy", ".fvecs", ".bvecs", ".ivecs")
+BLOCK_SUFFIXES = (*_PLAIN_SUFFIXES, ".npz", *_HDF5_SUFFIXES, ".parquet", *_JSONL_SUFFIXES)
+
+
+def read_blocks(
+    source: str | os.PathLike[str] | IO[bytes],
+    *,
+    field: str | None = None,
+    ids: str | None = None,
+    metadata: Sequence[str] | None = None,
+    block_rows: int = 1000,
+) -> Blocks:
+    """Yield the rows of a file in blocks, so that the whole need not fit into memory.
+
+    Parameters
+    ----------
+    source : str, path or binary file
+        A file whose suffix says what it is: ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs``, ``.npz``,
+        ``.hdf5`` or ``.h5``, ``.parquet``, ``.jsonl`` or ``.ndjson``; or an open file of JSON
+        Lines.
+    field : str, optional
+        What holds the vectors: an array of an ``.npz`` (by default ``vectors`` or the only one), a
+        dataset of HDF5 (``train``), a column of Parquet (the only one of lists), a name in the
+        objects of JSON Lines (``vector``).
+    ids : str, optional
+        What holds the ids; by default ``id`` or ``ids``, where there is one.
+    metadata : sequence of str, optional
+        What holds values of the metadata; ``"*"`` stands for everything else. By default
+        ``metadata``, where there is one: objects, or the JSON of objects. Values that are null are
+        left out, dates become text.
+    block_rows : int, default 1000
+        Rows a block; the last may have fewer.
+
+    Yields
+    ------
+    VectorBlock
+
+    Raises
+    ------
+    FileFormatError
+        If the file is truncated, malformed or not of the format its suffix says.
+    MissingExtraError
+        If h5py or pyarrow is needed and not installed.
+
+    Examples
+    --------
+    >>> import io
+    >>> lines = io.BytesIO(b'{"id": "a", "vector": [1, 0], "metadata": {"year": 2020}}')
+    >>> [(block.ids, block.vectors.tolist(), block.metadata) for block in read_blocks(lines)]
+    [(['a'], [[1.0, 0.0]], [{'year': 2020}])]
+    """
+    asked = Fields(field, ids, _checked_metadata(metadata))
+    n_rows = checks.integer(block_rows, "block_rows", WHERE)
+    if not isinstance(source, str | os.PathLike) and isinstance(source, Iterable):
+        return jsonl_blocks(source, getattr(source, "name", "The input"), asked, n_rows)
+    path = _checked_source(source)
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        return npz_blocks(path, asked, n_rows)
+    if suffix in _HDF5_SUFFIXES:
+        return hdf5_blocks(path, asked, n_rows)
+    if suffix == ".parquet":
+        return parquet_blocks(path, asked, n_rows)
+    if suffix in _JSONL_SUFFIXES:
+        return _file_of_lines(path, asked, n_rows)
+    return _plain_blocks(path, asked, n_rows)
+
+
+def count_rows(source: str | os.PathLike[str], *, field: str | None = None) -> int:
+    """Return how many rows a file has; only JSON Lines are read to their end for it.
+
+    Parameters
+    ----------
+    source, field
+        As in `read_blocks`.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/three.npy", np.eye(3))
+    ...     count_rows(f"{folder}/three.npy")
+    3
+    """
+    path = _checked_source(source)
+    suffix = path.suffix.lower()
+    if suffix in _HDF5_SUFFIXES:
+        return hdf5_rows(path, field)
+    if suffix == ".parquet":
+        return parquet_rows(path)
+    if suffix == ".npz":
+        return npz_rows(path, field)
+    if suffix in _JSONL_SUFFIXES:
+        with path.open("rb") as lines:
+            return sum(1 for line in lines if line.strip())
+    return len(read_vectors(path))
+
+
+def _checked_source(source: object) -> Path:
+    expected = "a file of JSON Lines, or a path ending in " + ", ".join(BLOCK_SUFFIXES)
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidTypeError(checks.message("source", WHERE, expected, repr(source)))
+    path = Path(source)
+    if path.suffix.lower() not in BLOCK_SUFFIXES:
+        raise InvalidValueError(checks.message("source", WHERE, expected, repr(str(source))))
+    return path
+
+
+def _checked_metadata(metadata: Sequence[str] | None) -> tuple[str, ...] | None:
+    if metadata is None:
+        return None
+    if isinstance(metadata, str) or not all(isinstance(name, str) for name in metadata):
+        expected = "a sequence of names"
+        raise InvalidTypeError(checks.message("metadata", WHERE, expected, repr(metadata)))
+    return tuple(metadata)
+
+
+def _file_of_lines(path: Path, asked: Fields, block_rows: int) -> Blocks:
+    with path.open("rb") as lines:
+        empty = True
+        for block in jsonl_blocks(lines, path, asked, block_rows):
+            empty = False
+            yield block
+    if empty:
+        raise FileFormatError(f"{path} holds no vectors: it has no lines.")
+
+
+def _plain_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
+    for name, value in asked._asdict().items():
+        if value is not None:
+            parameter = "field" if name == "vectors" else name
+            expected = "None for a file that holds one array"
+            raise InvalidValueError(checks.message(parameter, WHERE, expected, repr(value)))
+    vectors = read_vectors(path)
+    for start in range(0, len(vectors), block_rows):
+        yield VectorBlock(start, vectors[start : start + block_rows])
+
+
+__all__ = ["BLOCK_SUFFIXES", "count_rows", "read_blocks"]

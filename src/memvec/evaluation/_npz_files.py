@@ -1,0 +1,151 @@
+"""Arrays in an .npz archive, read from it block by block."""
+
+from __future__ import annotations
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import FileFormatError, InvalidValueError
+from memvec.evaluation._records import (
+    WHERE,
+    Blocks,
+    Fields,
+    VectorArray,
+    VectorBlock,
+    choose_fields,
+    metadata_of,
+)
+
+_SUFFIX = ".npy"
+_VECTOR_NAMES = ("vectors", "vector")
+
+
+class _Member:
+    """An array of the archive, of which the next rows can be read."""
+
+    def __init__(self, file: IO[bytes], name: str, path: Path) -> None:
+        self._file, self._name, self._path = file, name, path
+        version = np.lib.format.read_magic(file)
+        read = (
+            np.lib.format.read_array_header_1_0
+            if version == (1, 0)
+            else np.lib.format.read_array_header_2_0
+        )
+        self.shape: tuple[int, ...]
+        self.dtype: np.dtype[Any]
+        self.shape, fortran, self.dtype = read(file)
+        if self.dtype.hasobject:
+            raise FileFormatError(f"{path} holds Python objects as '{name}', which are not read.")
+        if fortran and len(self.shape) > 1:
+            raise FileFormatError(
+                f"{path} holds '{name}' in Fortran's order, column after column; "
+                "save it with np.ascontiguousarray."
+            )
+
+    def __len__(self) -> int:
+        return int(self.shape[0]) if self.shape else 0
+
+    def take(self, n_rows: int) -> VectorArray:
+        """Return the next rows."""
+        shape = (n_rows, *self.shape[1:])
+        size = int(np.prod(shape)) * self.dtype.itemsize
+        content = self._file.read(size)
+        if len(content) < size:
+            raise FileFormatError(f"{self._path} is truncated: '{self._name}' ends too early.")
+        return np.frombuffer(content, dtype=self.dtype).reshape(shape)
+
+
+def npz_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
+    """Yield the rows of the arrays of an archive."""
+    with _opened(path) as archive:
+        yield from _blocks(archive, path, asked, block_rows)
+
+
+def npz_rows(path: Path, name: str | None) -> int:
+    """Return how many rows the array of vectors has."""
+    with _opened(path) as archive:
+        name = _vectors_name(_held(archive), name, path)
+        with archive.open(name + _SUFFIX) as file:
+            return len(_Member(file, name, path))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            yield archive
+    except (zipfile.BadZipFile, zlib.error, ValueError, EOFError) as error:
+        if isinstance(error, FileFormatError | InvalidValueError):
+            raise
+        raise FileFormatError(f"{path} is not a readable .npz file: {error}.") from None
+
+
+def _blocks(archive: zipfile.ZipFile, path: Path, asked: Fields, block_rows: int) -> Blocks:
+    held = _held(archive)
+    with ExitStack() as stack:
+
+        def member(name: str) -> _Member:
+            return _Member(stack.enter_context(archive.open(name + _SUFFIX)), name, path)
+
+        name = _vectors_name(held, asked.vectors, path)
+        vectors = member(name)
+        if len(vectors.shape) != 2 or vectors.dtype.kind not in "fiu" or 0 in vectors.shape:
+            raise FileFormatError(
+                f"{path} holds an array '{name}' of shape {vectors.shape} and dtype "
+                f"{vectors.dtype}; vectors are two-dimensional and of real numbers."
+            )
+        chosen = choose_fields(held, name, asked, path)
+        others = {other: member(other) for other in chosen.names}
+        for other, found in others.items():
+            if len(found) != len(vectors):
+                raise FileFormatError(
+                    f"{path} holds {len(vectors)} vectors and {len(found)} rows of '{other}'."
+                )
+        for start, n_rows in _steps(len(vectors), block_rows):
+            rows = vectors.take(n_rows)
+            columns = {other: _plain(found.take(n_rows)) for other, found in others.items()}
+            ids = None if chosen.ids is None else columns[chosen.ids]
+            metadata = metadata_of(columns, chosen, n_rows, start, path)
+            yield VectorBlock(start, rows, ids, metadata)
+
+
+def _held(archive: zipfile.ZipFile) -> list[str]:
+    return [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
+
+
+def _vectors_name(held: list[str], asked: str | None, path: Path) -> str:
+    names = ", ".join(held) or "nothing"
+    if asked is not None:
+        if asked not in held:
+            expected = f"an array of {path}, which holds {names}"
+            raise InvalidValueError(checks.message("field", WHERE, expected, repr(asked)))
+        return asked
+    usual = [name for name in _VECTOR_NAMES if name in held] or held
+    if len(held) == 1 or usual is not held:
+        return usual[0]
+    raise FileFormatError(
+        f"{path} has no array 'vectors', so 'field' must name one; it holds {names}."
+    )
+
+
+def _steps(n_rows: int, block_rows: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, n_rows, block_rows):
+        yield start, min(block_rows, n_rows - start)
+
+
+def _plain(values: VectorArray) -> list[Any]:
+    if values.dtype.kind == "S":
+        values = np.char.decode(values, "utf-8")
+    if values.dtype.kind == "M":
+        values = np.datetime_as_string(values)
+    return values.tolist()  # type: ignore[no-any-return]
+
+
+__all__ = ["npz_blocks", "npz_rows"]

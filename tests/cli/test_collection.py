@@ -1,0 +1,373 @@
+"""The commands that make, fill, search and look after collections."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import memvec
+from cli.conftest import DIM, run, run_json
+from memvec.collection import CollectionHits
+
+# --- create --------------------------------------------------------------------------------------
+
+
+def test_create_says_what_it_made(folder):
+    output = run("create", "a.mv", "--dim", 3, "--similarity", 0.8, "--miss-rate", 0.02)
+    assert output == "Created a.mv: dimension 3, everything above 0.8, at most 2 % missed.\n"
+    made = run_json(
+        "create", "b.mv", "--dim", 3, "--config", "unit_size=7", "--config", "codes=none"
+    )
+    assert (made["dim"], made["config"]["unit_size"], made["config"]["codes"]) == (3, 7, "none")
+
+
+def test_create_refuses_what_is_there(things):
+    output = run("create", things, "--dim", DIM, code=2)
+    assert "Invalid value for 'COLLECTION': things.mv is a collection already." in output
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--dim", "0", "Invalid value for '--dim'"),
+        ("--similarity", "2", "Invalid value for '--similarity'"),
+        ("--miss-rate", "1", "Invalid value for '--miss-rate'"),
+        ("--config", "unit_size", "Invalid value for '--config': 'unit_size' is not NAME=VALUE"),
+        ("--config", "size=3", "with a NAME of construction,"),
+        ("--config", "unit_size=0", "Invalid value for '--config': The 'unit_size' parameter"),
+    ],
+)
+def test_create_names_the_bad_flag(folder, option, value, text):
+    assert text in run("create", "a.mv", "--dim", 3, option, value, code=2)
+    assert not Path("a.mv").exists()
+
+
+def test_create_in_a_folder_of_other_things_is_an_error(folder):
+    (folder / "mine").mkdir()
+    (folder / "mine" / "letter.txt").write_text("dear")
+    output = run("create", "mine", "--dim", 3, code=1)
+    assert "Error: mine is not a collection: it holds 'letter.txt'" in output
+
+
+# --- search and range ----------------------------------------------------------------------------
+
+
+def test_search_finds_the_nearest_first(things, vectors):
+    found = run_json("search", things, "--like", "t3", "-k", 2)
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    best = np.argsort(-(unit @ unit[3]))[:2]
+    assert [hit["id"] for hit in found["hits"]] == [f"t{row}" for row in best]
+    assert found["hits"][0] == {"query": "t3", "id": "t3", "score": 1.0}
+    assert found["certificate"]["level"] == "exact"
+    assert found["work"]["n_queries"] == 1
+
+
+def test_search_takes_queries_from_files_and_stdin(things, vectors):
+    np.save("queries.npy", vectors[[4, 9]])
+    hits = run_json("search", things, "queries.npy", "-k", 1)["hits"]
+    assert [(hit["query"], hit["id"]) for hit in hits] == [(0, "t4"), (1, "t9")]
+    line = json.dumps({"id": "mine", "vec": vectors[4].tolist()})
+    found = run_json("search", things, "-", "--vectors", "vec", "-k", 1, input=line)
+    assert [(hit["query"], hit["id"]) for hit in found["hits"]] == [("mine", "t4")]
+
+
+def test_search_prints_a_table_with_metadata(things):
+    output = run("search", things, "--like", "t3", "-k", 2, "--show", "year", "--show", "none")
+    assert "The 2 nearest: 2 of 30 items" in output
+    assert "2003" in output
+    assert "Misses nothing." in output
+    output = run("search", things, "--like", "t3", "-k", 5, "--limit", 2, "--show", "*")
+    assert '{"year": 2003, "tag": "b"}' in output
+    assert "… and 3 more (--limit, --json)" in output
+
+
+def test_search_fuses_queries(things, vectors):
+    found = run_json("search", things, "--like", "t3", "--like", "t4", "--fuse", "sum", "-k", 2)
+    assert {hit["id"] for hit in found["hits"]} == {"t3", "t4"}
+    assert found["queries"] == ["all"]
+
+
+def test_range_filters_by_metadata(things):
+    where = json.dumps({"year": {"$gte": 2010}, "tag": "a"})
+    asked = ("range", things, "--like", "t12", "--similarity", 0.01, "--where", where)
+    hits = run_json(*asked, "--show", "year")["hits"]
+    assert hits[0]["id"] == "t12"
+    assert all(hit["metadata"]["year"] >= 2010 for hit in hits)
+    assert "Above 0.01" in run(*asked)
+
+
+def test_range_streams_lines(things):
+    asked = ("range", things, "--like", "t3", "--like", "t4", "--similarity", 0.2)
+    lines = [json.loads(line) for line in run(*asked, "--lines").splitlines()]
+    assert lines == run_json(*asked)["hits"]
+
+
+@pytest.mark.parametrize("command", ["search", "range"])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ([], "Give QUERIES or --like."),
+        (["queries.npy", "--like", "t3"], "Give QUERIES or --like."),
+        (["queries.txt"], "'queries.txt' does not end in one of .npy"),
+        (["nowhere.npy"], "File 'nowhere.npy' does not exist"),
+        (["--like", "t3", "--where", "{"], "Invalid value for '--where': '{' is no JSON"),
+        (["--like", "t3", "--where", "[]"], "Invalid value for '--where': '[]' is no JSON object"),
+        (
+            ["--like", "t3", "--where", '{"a": {"$x": 1}}'],
+            "Invalid value for '--where': it must be",
+        ),
+        (["--like", "t3", "--guarantee", "no"], "Invalid value for '--guarantee'"),
+        (["--like", "t3", "--threads", "0"], "Invalid value for '--threads'"),
+    ],
+)
+def test_bad_questions_name_the_flag(things, vectors, command, arguments, text):
+    np.save("queries.npy", vectors)
+    Path("queries.txt").write_text("")
+    assert text in run(command, things, *arguments, code=2)
+
+
+def test_queries_of_another_dimension_name_the_file(things):
+    np.save("queries.npy", np.ones((2, 3)))
+    output = run("search", things, "queries.npy", code=1)
+    assert "'vectors' parameter of queries.npy must be of dimension 8" in output
+
+
+def test_unknown_id_is_an_error(things):
+    assert "Got 'zebra', which does not exist" in run("search", things, "--like", "zebra", code=1)
+
+
+def test_missing_collection_is_named(folder):
+    output = run("info", "nowhere.mv", code=2)
+    assert "Invalid value for 'COLLECTION': Directory 'nowhere.mv' does not exist." in output
+
+
+def test_folder_that_is_no_collection_is_an_error(folder):
+    (folder / "empty").mkdir()
+    assert "Error: There is no collection at empty" in run("info", "empty", code=1)
+
+
+# --- delete --------------------------------------------------------------------------------------
+
+
+def test_delete_by_id_file_and_filter(things):
+    assert run("delete", things, "t0", "t1") == "Deleted 2 items; things.mv holds 28.\n"
+    assert run_json("delete", things, "--ids", "-", input="t2\nt3\n\n")["deleted"] == 2
+    asked = ("delete", things, "--where", '{"year": {"$gte": 2028}}')
+    assert run(*asked, "--dry-run") == "Would delete 2 items; things.mv holds 26.\n"
+    assert run_json(*asked) == {"deleted": 2, "chosen": 2, "items": 24}
+
+
+def test_delete_of_a_missing_id_deletes_nothing(things):
+    assert "Got 't99', which does not exist" in run("delete", things, "t0", "t99", code=1)
+    assert run_json("delete", things, "t0", "t99", "--missing-ok")["items"] == 29
+
+
+def test_delete_needs_to_be_told_what(things):
+    assert "Give an ID, --ids or --where." in run("delete", things, code=2)
+
+
+def test_typed_digits_are_integers_if_there_are_such(folder):
+    run("create", "n.mv", "--dim", 2)
+    lines = (
+        '{"id": 7, "vector": [1, 0]}\n{"id": "7", "vector": [0, 1]}\n{"id": "8", "vector": [1, 1]}'
+    )
+    run("add", "n.mv", "-", input=lines)
+    run("delete", "n.mv", "7", "8")
+    with memvec.open("n.mv", read_only=True) as collection:
+        assert list(collection) == ["7"]
+    run("delete", "n.mv", '"7"')
+
+
+# --- verify, repair, compact, info, calibrate ----------------------------------------------------
+
+
+def test_verify_passes_and_measures(things, vectors):
+    run("compact", things)
+    output = run("verify", things, "--recall", 10, "--similarity", 0.3)
+    assert "0 problems in " in output
+    assert "of a query's matches above 0.3" in output
+    np.save("queries.npy", vectors)
+    asked = ("--recall", 10, "--queries", "queries.npy", "--similarity", 0.999)
+    found = run_json("verify", things, *asked)
+    assert found["ok"]
+    assert (found["recall"]["queries"], found["recall"]["matches"]) == (10, 10)
+
+
+def test_verify_leaves_the_item_itself_out(things):
+    found = run_json("verify", things, "--recall", 100, "--similarity", 0.9999)
+    assert (found["recall"]["queries"], found["recall"]["matches"]) == (30, 0)
+
+
+def test_verify_says_when_more_is_missed_than_promised(things, monkeypatch):
+    plain = memvec.Collection.range_search
+
+    def forgetful(self, queries, similarity=None, *, guarantee=None, **more):
+        found = plain(self, queries, similarity, guarantee="exact", **more)
+        if guarantee == "exact":
+            return found
+        nothing = np.zeros_like(found.offsets)
+        return CollectionHits(
+            nothing, found.ids[:0], found.scores[:0], found.certificate, found.work
+        )
+
+    monkeypatch.setattr(memvec.Collection, "range_search", forgetful)
+    output = run("verify", things, "--recall", 30, "--similarity", 0.2, code=3)
+    assert "Missed 100 % of a query's matches above 0.2" in output
+
+
+@pytest.mark.parametrize("command", ["info", "calibrate", "compact", "join", "dedup", "verify"])
+def test_empty_collection_has_answers(folder, command):
+    run("create", "empty.mv", "--dim", 2)
+    run(command, "empty.mv")
+    assert run_json("verify", "empty.mv", "--recall", 3)["recall"]["queries"] == 0
+    assert run_json("search", "empty.mv", "-", input='{"vector": [1, 0]}')["hits"] == []
+
+
+def test_recall_options_belong_together(things):
+    output = run("verify", things, "--similarity", 0.5, code=2)
+    assert "--queries and --similarity belong to --recall." in output
+
+
+def test_damage_is_found_and_repaired(things):
+    run("compact", things)
+    [file] = Path(things).glob("segments/*/g*/unit_vectors.npy")
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    output = run("verify", things, code=3)
+    assert "unit_vectors.npy" in output
+    assert "1 problems in " in output
+    assert "unit_vectors.npy" in run("search", things, "--like", "t3", code=1)
+    output = run("repair", things)
+    assert "The segment was rebuilt from its 30 vectors." in output
+    assert "1 repairs; 0 items lost." in output
+    assert "0 problems in" in run("verify", things)
+
+
+def test_repair_tells_what_is_lost(things):
+    run("compact", things)
+    [file] = Path(things).glob("segments/*/g*/vectors.npy")
+    file.write_bytes(file.read_bytes()[:-1])
+    output = run("repair", things, code=3)
+    assert "The segment was dropped." in output
+    assert "30 items lost." in output
+    assert run_json("repair", things) == {"actions": [], "n_lost": 0}
+
+
+def test_compact_frees_what_was_deleted(things):
+    assert "30 vectors in a new segment; 1 segments instead of 0" in run(
+        "compact", things, "--seal"
+    )
+    run("delete", things, "t0", "t1")
+    output = run("compact", things)
+    assert "28 vectors in a new segment; 1 segments instead of 1, 2 deleted vectors gone." in output
+    assert run_json("compact", things)["after"]["n_deleted"] == 0
+
+
+def test_info_tells_sizes_units_and_promise(things):
+    output = run("info", things)
+    assert "30 of 10,000" in output
+    assert "Misses nothing above 0.7." in output
+    run("compact", things)
+    output = run("info", things)
+    assert "imbalance" in output
+    assert "000001" in output
+    found = run_json("info", things)
+    assert (found["n_items"], found["segment_sizes"]) == (30, [30])
+    assert found["units"][0]["imbalance"] >= 1
+    assert found["config"]["codes"] == "auto"
+
+
+def test_info_says_nothing_of_units_while_segments_change(things):
+    run("compact", things)
+    (Path(things) / "segments" / "000009").mkdir()
+    assert "Segments of 30 vectors; they are being changed" in run("info", things)
+    assert run_json("info", things)["units"] is None
+
+
+def test_calibrate_tells_the_promise_of_several_similarities(things):
+    output = run("calibrate", things)
+    assert "exact" in output
+    assert "0.95" in output
+    [record] = run_json("calibrate", things, "--similarity", 0.85, "--renew")
+    assert record["similarity"] == 0.85
+    asked = ("--guarantee", "high_probability", "--confidence", 0.9, "--miss-rate", 0.1)
+    [record] = run_json("calibrate", things, *asked)
+    assert (record["level"], record["confidence"]) == ("high_probability", 0.9)
+    output = run("calibrate", things, "--similarity", 0.85, *asked, code=2)
+    assert "Invalid value for '--similarity': it must be one of 0.7" in output
+    with memvec.open(things, read_only=True) as collection:
+        assert collection.stats().segment_sizes == (30,)
+
+
+def test_second_writer_is_told_at_once(things):
+    with memvec.open(things):
+        output = run("delete", things, "t0", code=1)
+    assert "Error: " in output
+    assert "is being written by someone else" in output
+
+
+def test_interrupt_has_its_exit_code(things, monkeypatch):
+    def interrupted(*args, **more):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(memvec.Collection, "compact", interrupted)
+    output = run("compact", things, code=130)
+    assert "Interrupted. What was acknowledged is kept." in output
+
+
+def test_refusal_of_the_disk_is_one_line(things, monkeypatch):
+    def refused(*args, **more):
+        raise PermissionError(13, "Permission denied", "things.mv")
+
+    monkeypatch.setattr(memvec.Collection, "compact", refused)
+    assert "Error: [Errno 13] Permission denied: 'things.mv'" in run("compact", things, code=1)
+
+
+def test_closed_pipe_is_left_to_click(things, monkeypatch):
+    def closed(*args, **more):
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(memvec.Collection, "compact", closed)
+    assert run("compact", things, code=1) == ""
+
+
+# --- export --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_export_comes_back_the_same(things, suffix):
+    run("export", things, f"out.{suffix}")
+    run("create", "copy.mv", "--dim", DIM)
+    run("add", "copy.mv", f"out.{suffix}")
+    with memvec.open(things, read_only=True) as old, memvec.open("copy.mv", read_only=True) as new:
+        for a, b in zip(old.items(), new.items(), strict=True):
+            assert (a.id, a.metadata) == (b.id, b.metadata)
+            np.testing.assert_array_equal(a.vector, b.vector)
+
+
+def test_export_to_npy_and_stdout(things, vectors):
+    run("export", things, "out.npy", "--where", '{"tag": "a"}')
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.testing.assert_allclose(np.load("out.npy"), unit[::2], atol=1e-6)
+    lines = run("export", things, "-").splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [f"t{row}" for row in range(30)]
+
+
+def test_export_of_both_kinds_of_ids_needs_lines(things):
+    run("add", things, "-", input='{"id": 1, "vector": [1, 1, 1, 1, 1, 1, 1, 1]}')
+    output = run("export", things, "out.parquet", code=2)
+    assert "there are integers and texts: export to .jsonl" in output
+    assert not list(Path().glob("out.*"))
+
+
+def test_export_names_what_it_cannot_write(things):
+    assert "does not end in one of .jsonl, .npy, .parquet" in run("export", things, "o.txt", code=2)
+    assert "no/where.npy" in run("export", things, "no/where.npy", code=1)
+
+
+def test_export_to_parquet_without_pyarrow_says_its_pip_line(things, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert "pip install 'memvec[files]'" in run("export", things, "out.parquet", code=1)

@@ -1,0 +1,95 @@
+"""The commands ``memvec dedup`` and ``memvec join``."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli.conftest import DIM, run, run_json
+
+
+@pytest.fixture
+def copies(folder, vectors):
+    """Thirty vectors and near-copies of the first three."""
+    noise = np.random.default_rng(6).standard_normal((3, DIM)) * 0.01
+    rows = np.concatenate([vectors, vectors[:3] + noise.astype(np.float32)])
+    np.save("v.npy", rows)
+    return rows
+
+
+def test_dedup_prints_the_ids_to_keep(copies):
+    output = run("dedup", "v.npy", "--similarity", 0.99)
+    assert output.split() == [str(row) for row in range(30)]
+    assert run("dedup", "v.npy", "--similarity", 0.99, "--dropped").split() == ["30", "31", "32"]
+
+
+def test_dedup_writes_a_list(copies):
+    assert run("dedup", "v.npy", "--similarity", 0.99, "--out", "kept.txt") == ""
+    assert Path("kept.txt").read_text().split() == [str(row) for row in range(30)]
+    assert "no/kept.txt" in run("dedup", "v.npy", "--out", "no/kept.txt", code=1)
+
+
+def test_dedup_json_has_groups_and_certificate(copies):
+    found = run_json("dedup", "v.npy", "--similarity", 0.99, "--groups", "stars")
+    assert found["items"] == 33
+    assert found["kept"] == list(range(30))
+    assert found["groups"] == [{"kept": row, "dropped": [row + 30]} for row in range(3)]
+    assert "level" in found["certificate"]
+    assert run_json("dedup", "v.npy", "--out", "kept.txt")["kept"]
+    assert Path("kept.txt").exists()
+
+
+def test_dedup_keeps_the_longest(copies):
+    texts = ["short"] * 30 + ["much longer"] * 3
+    names = [f"n{row}" for row in range(33)]
+    table = pa.table({"v": pa.array(copies.tolist()), "name": names, "text": texts})
+    pq.write_table(table, "v.parquet")
+    asked = ("--ids", "name", "--metadata", "text", "--keep", "longest", "--dropped")
+    output = run("dedup", "v.parquet", "--similarity", 0.99, *asked)
+    assert output.split() == ["n0", "n1", "n2"]
+
+
+def test_dedup_reads_stdin_and_collections(copies):
+    lines = "\n".join(json.dumps({"id": n, "vector": v}) for n, v in enumerate(copies.tolist()))
+    assert len(run("dedup", "-", "--similarity", 0.99, input=lines).split()) == 30
+    run("create", "c.mv", "--dim", DIM)
+    run("add", "c.mv", "-", input=lines)
+    dropped = run("dedup", "c.mv", "--similarity", 0.99, "--dropped")
+    assert run("delete", "c.mv", "--ids", "-", input=dropped) == "Deleted 3 items; c.mv holds 30.\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("v.txt", "'v.txt' is no collection, and does not end in .npy"),
+        ("nowhere.npy", "File 'nowhere.npy' does not exist"),
+        ("-", "Standard input holds no lines."),
+    ],
+)
+def test_dedup_names_a_bad_source(copies, source, text):
+    Path("v.txt").write_text("")
+    assert text in run("dedup", source, code=2, input="")
+
+
+def test_dedup_leaves_nothing_behind(copies, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    run("dedup", "v.npy")
+    copies[20] = 0
+    np.save("v.npy", copies)
+    assert "only zeros in row 20" in run("dedup", "v.npy", code=1)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_join_finds_pairs(copies):
+    run("create", "c.mv", "--dim", DIM)
+    run("add", "c.mv", "v.npy", "--first-id", 0)
+    lines = run("join", "c.mv", "--similarity", 0.99, "--json").splitlines()
+    pairs = [json.loads(line) for line in lines]
+    assert [(pair["left"], pair["right"]) for pair in pairs] == [(0, 30), (1, 31), (2, 32)]
+    assert all(pair["score"] > 0.99 for pair in pairs)
+    output = run("join", "c.mv", "--similarity", 0.99, "--limit", 2, "--collapse-copies")
+    assert "3 pairs above 0.99" in output
+    assert "… and 1 more (--limit, --json)" in output
