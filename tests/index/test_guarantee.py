@@ -234,6 +234,9 @@ def test_drift_is_noticed_once_and_marks_certificates():
     assert certificate.drifted
     assert "do not rely on it" in str(certificate)
     # Planted evidence has nothing to drift from.
+    other = Index.build(VECTORS, similarity=0.95, miss_rate=0.05)
+    assert other.range_search(strange).certificate.source == "planted"
+    assert other.health.drift.n_queries == 0
     assert not built.range_search(QUERIES[:1], 0.95).certificate.drifted
 
 

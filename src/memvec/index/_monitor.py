@@ -139,8 +139,8 @@ class Monitor:
         """Whether recent queries were found to differ from the calibration queries."""
         return self._watch is not None and self._watch.state.alarmed
 
-    def saw(self, queries: Float32Array, found: Found) -> None:
-        """Count queries, and look at one in 32 of them.
+    def saw(self, queries: Float32Array, found: Found, *, watched: bool) -> None:
+        """Count queries, and look at one in 32 of those that are watched for drift.
 
         Copies of stored vectors, as in a search of the data for itself, are not looked at: units
         know them, and calibration leaves them out, too.
@@ -148,10 +148,10 @@ class Monitor:
         with self._lock:
             first = -self._n_queries % _WATCHED
             self._n_queries += len(queries)
-        if first >= len(queries) or self._watch is None:
+        if not watched or first >= len(queries) or self._watch is None:
             return
-        watched = np.arange(first, len(queries), _WATCHED)
-        scores = best_unit_scores(self._cascade, queries[watched[~_are_copies(found, watched)]])
+        some = np.arange(first, len(queries), _WATCHED)
+        scores = best_unit_scores(self._cascade, queries[some[~_are_copies(found, some)]])
         if self._watch.saw(scores):
             message = (
                 "Recent queries differ from those the index was calibrated on "

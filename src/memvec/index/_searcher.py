@@ -39,13 +39,13 @@ class Searcher:
             return self.hits(found, parts.complete(level))
         slack = parts.promises.for_range(level, request, where)
         found = parts.cascade.search(rows, level, slack.lines, threads)
-        self.monitor.saw(rows, found)
+        self.monitor.saw(rows, found, watched=_is_natural(slack))
         return self.hits(found, self._marked(slack))
 
     def _marked(self, slack: Slack) -> Certificate:
         """Return the certificate, with a mark where queries have drifted from its evidence."""
         certificate = slack.certificate
-        if self.monitor.drifted and certificate.source in ("reserve", "queries"):
+        if self.monitor.drifted and _is_natural(slack):
             return dataclasses.replace(certificate, drifted=True)
         return certificate
 
@@ -70,7 +70,7 @@ class Searcher:
             if not slack.certificate.complete:
                 found = search_best_exactly(parts.bounded, found, rows, k, threads)
             return self.top(found, k, parts.complete(None))
-        self.monitor.saw(rows, found)
+        self.monitor.saw(rows, found, watched=_is_natural(slack))
         return self.top(found, k, self._marked(slack))
 
     def some_unit(
@@ -167,6 +167,11 @@ class Searcher:
 
     def _spent(self, found: Found) -> Spent:
         return Spent(found.counts, self.parts.design.n_vectors)
+
+
+def _is_natural(slack: Slack) -> bool:
+    """Tell whether a promise rests on calibration queries, which others can drift from."""
+    return slack.certificate.source in ("reserve", "queries")
 
 
 __all__ = ["Searcher"]
