@@ -149,6 +149,33 @@ def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
         assert collection.range_search(QUERIES[:1]).certificate.n_queries <= 450
 
 
+def test_deletes_that_no_calibration_query_matches_solve_nothing_again(folder, tmp_path):
+    import shutil
+
+    shutil.copytree(folder, tmp_path / "copy.mv")
+    with memvec.open(tmp_path / "copy.mv") as collection:
+        collection.range_search(QUERIES[:1])
+        table = collection._promises._whole(collection._store.state)
+        strangers = sorted(set(range(N)) - set(table.keys.tolist()))
+        kept = len(collection._promises._kept)
+        collection.delete(strangers[:5])
+        collection.range_search(QUERIES[:1])
+        assert len(collection._promises._kept) == kept
+        collection.delete([int(table.keys[0])])
+        collection.range_search(QUERIES[:1])
+        assert len(collection._promises._kept) == kept + 1
+
+
+def test_ties_at_rank_k_go_by_id(tmp_path):
+    with memvec.open(tmp_path / "ties.mv", dim=DIM, seal_at=0) as collection:
+        copies = np.repeat(VECTORS[:1], 40, axis=0)
+        collection.add(np.concatenate([VECTORS[1:4001], copies]), ids=range(5000, 960, -1))
+        collection.seal()
+        top = collection.search(VECTORS[0], 5)
+        best = collection.search(VECTORS[0], 5, guarantee="exact")
+        assert top.ids.tolist() == best.ids.tolist() == [[961, 962, 963, 964, 965]]
+
+
 def test_waiting_vectors_are_scanned_by_codes(tmp_path):
     more = clustered(5, 5000)
     with memvec.open(tmp_path / "codes.mv", dim=DIM, miss_rate=0.05, seal_at=0) as collection:
@@ -164,6 +191,14 @@ def test_waiting_vectors_are_scanned_by_codes(tmp_path):
         assert hits.work.exact_products < 0.3 * len(QUERIES) * 8000
         exact = collection.range_search(QUERIES, guarantee="exact")
         assert misses_of(exact, truth).n_missed == 0
+        told = {True: 0, False: 0}
+        for query in range(100):
+            found = set(hits[query].ids)
+            for key in truth[query].ids[:5].tolist():
+                returned = collection.explain(QUERIES[query], key).returned
+                assert returned == (key in found)
+                told[returned] += 1
+        assert told[False] > 0
         few = collection.range_search(QUERIES[:50], where={"no": 1})
         assert few.counts.sum() == 0
         top = collection.search(QUERIES[:50], 5)

@@ -284,6 +284,82 @@ def test_foreign_evidence_is_refused(index, tmp_path):
         Index.open(tmp_path / "short.mv")
 
 
+def test_altered_evidence_is_refused(index, tmp_path):
+    index.save(tmp_path / "one.mv")
+    arrays, meta = open_folder(tmp_path / "one.mv")
+    for name, change in (("scores", 2.0), ("slopes", np.nan)):
+        other = {key: np.array(array) for key, array in arrays.items()}
+        other[f"calibration_{name}"] += np.float32(change)
+        write_folder(tmp_path / "altered.mv", other, meta)
+        with pytest.raises(CorruptIndexError, match="checksum .* of the calibration|free of NaN"):
+            Index.open(tmp_path / "altered.mv")
+
+
+@pytest.mark.parametrize("codes", ["none", "estimate"])
+@pytest.mark.parametrize("similarity", [1.0, 0.99999, 0.9999])
+def test_exact_allows_for_rows_that_are_a_little_too_long(codes, similarity):
+    """Rows of norm 1 + 10⁻⁶ are kept as they are; their scores are larger than their cosines."""
+    rng = np.random.default_rng(0)
+    first = np.zeros(16)
+    first[0] = 1
+    second = rng.standard_normal((200, 16))
+    second -= second[:, :1] * first
+    second /= np.linalg.norm(second, axis=1, keepdims=True)
+    angles = np.linspace(0, 0.9, 200)[:, np.newaxis]
+    rows = np.cos(angles) * first + np.sin(angles) * second
+    rows = (rows * (1 + 0.9e-6)).astype(np.float32)
+    queries = rows + np.float32(2e-4) * rng.standard_normal(rows.shape).astype(np.float32)
+    queries = queries / np.linalg.norm(queries, axis=1, keepdims=True) * np.float32(1 + 0.9e-6)
+    built = Index.build(rows, similarity=0.9, config=IndexConfig(codes=codes, unit_size=20))
+    truth = exact_range(rows, queries, similarity)
+    hits = built.range_search(queries, similarity, guarantee="exact")
+    assert count_misses(truth, hits).n_missed == 0
+
+
+def test_copies_in_the_data_raise_no_alarm():
+    rows = np.concatenate([VECTORS[:6000], VECTORS[:6000], VECTORS[6000:]])
+    built = Index.build(rows, similarity=0.7, miss_rate=0.05)
+    rng = np.random.default_rng(8)
+    # Two thirds of the queries are copies, as two thirds of the data are.
+    for _ in range(4):
+        copies = rows[rng.integers(12_000, size=4000)]
+        built.range_search(np.concatenate([copies, clustered(int(rng.integers(99)), 2000)]))
+    assert not built.health.drift.alarmed
+
+
+def test_verification_is_not_a_live_query():
+    built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05)
+    built.verify(np.random.default_rng(5).standard_normal((8000, DIM)), progress=False)
+    assert built.health.n_queries == 0
+    assert not built.health.drift.alarmed
+    assert built.verify(QUERIES[:50], guarantee="exact", progress=False).asked == 0.0
+
+
+def test_the_shadow_keeps_questions_apart(index):
+    built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05)
+    built.range_search(QUERIES[:300], miss_rate=0.5, shadow=1.0)
+    built.range_search(QUERIES[:100], shadow=1.0)
+    seen = built.health.shadows
+    assert {asked: one.n_queries for (_, asked), one in seen.items()} == {0.5: 300, 0.05: 100}
+    assert seen[0.7, 0.05].kept
+    assert built.health.shadow.n_queries == 300
+
+
+def test_certificates_of_the_nearest_say_how_many(index):
+    certificate = index.search(QUERIES[:3], 10).certificate
+    assert certificate.k == 10
+    assert "among its 10 nearest" in str(certificate)
+
+
+def test_a_similarity_in_another_cell_is_solved_once(index):
+    calibration = index._parts.calibration
+    index.range_search(QUERIES[:1], 0.66)
+    before = len(calibration._anchors)
+    index.range_search(QUERIES[:1], 0.6641)
+    index.range_search(QUERIES[:1], np.float32(0.7), guarantee="high_probability")
+    assert len(calibration._anchors) == before
+
+
 def test_an_opened_index_keeps_its_promises(index, tmp_path):
     index.save(tmp_path / "index.mv")
     opened = Index.open(tmp_path / "index.mv")

@@ -89,8 +89,14 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, seconds):
     )
     assert child.stdout.readline() == "ready\n"
     time.sleep(seconds)
-    child.send_signal(signal.SIGINT)
-    _, complaint = child.communicate(timeout=60)
+    # Python drops an interrupt that comes while it finalises an object: people press again.
+    for _ in range(120):
+        child.send_signal(signal.SIGINT)
+        try:
+            _, complaint = child.communicate(timeout=0.5)
+            break
+        except subprocess.TimeoutExpired:
+            continue
     assert child.returncode != 0
     assert "KeyboardInterrupt" in complaint
     left = {path.name for path in tmp_path.iterdir()}

@@ -16,6 +16,7 @@ from memvec import Collection
 from memvec.cli._options import (
     STDIN,
     Id,
+    as_typed,
     blocks_of,
     collection_argument,
     field_options,
@@ -127,7 +128,7 @@ def _write(
                 "certificate": certificate_record(found.certificate),
             }
         )
-    lines = "".join(f"{name}\n" for name in chosen)
+    lines = "".join(f"{as_typed(name)}\n" for name in chosen)
     if out is None:
         click.echo("" if as_json else lines, nl=False)
         return

@@ -151,9 +151,21 @@ def typed_id(collection: Collection, text: str) -> Id:
     """
     if len(text) > 1 and text[0] == text[-1] == '"':
         return text[1:-1]
-    if text.lstrip("-").isdecimal() and int(text) in collection:
+    if _is_number(text) and int(text) in collection:
         return int(text)
     return text
+
+
+def as_typed(name: Id) -> str:
+    """Return the text that `typed_id` takes for an id."""
+    if isinstance(name, str) and (_is_number(name) or name[:1] == name[-1:] == '"'):
+        return f'"{name}"'
+    return str(name)
+
+
+def _is_number(text: str) -> bool:
+    digits = text.removeprefix("-")
+    return digits.isascii() and digits.isdecimal() and str(int(text)) == text
 
 
 def gather(blocks: Iterable[VectorBlock], path: str, dim: int) -> tuple[Float32Array, list[Any]]:

@@ -17,7 +17,7 @@ import numpy as np
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
 from memvec.collection._waiting import Waiting
-from memvec.index import CodeScan, Found, Lines, scan_by_codes
+from memvec.index import CodeScan, Found, Lines, StageView, scan_by_codes, stage_views
 from memvec.types import Float32Array
 
 # Vectors that are encoded together, once they are so many; the rest is scored in float32.
@@ -77,6 +77,14 @@ class WaitingCodes:
         for first in range(0, self.n_rows, CHUNK):
             scan = self.scans.chunk(self.state, self.state.waiting.rows, first)
             yield first, scan.search(queries, similarity, lines, threads)
+
+    def stages(self, query: Float32Array, row: int, lines: Lines) -> tuple[StageView, ...]:
+        """Return what the codes tell of a query and a waiting vector; none of those beyond them."""
+        if row >= self.n_rows:
+            return ()
+        first = row // CHUNK * CHUNK
+        scan = self.scans.chunk(self.state, self.state.waiting.rows, first)
+        return stage_views(scan, query[np.newaxis], np.array([row - first]), lines)
 
 
 __all__ = ["CHUNK", "CodeScans", "WaitingCodes"]

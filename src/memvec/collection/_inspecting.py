@@ -14,7 +14,7 @@ from memvec.collection._state import State
 from memvec.errors import InvalidValueError
 from memvec.evaluation import Ranges, count_misses
 from memvec.guarantee import NullLaw, significance
-from memvec.index import Explanation, Request, Verification, explain_pair
+from memvec.index import Explanation, Request, StageView, Verification, explain_pair
 from memvec.kernels import canonical_score_pairs
 from memvec.types import ArrayLike, BoolArray, Float32Array
 
@@ -87,7 +87,11 @@ class Inspections(Searches):
         pair = query[np.newaxis], vector[np.newaxis]
         [score] = canonical_score_pairs(*pair, zero, zero)
         surprise = significance(law, float(score), state.n_items)
-        return Explanation(key, float(score), level, (), surprise, promise.certificate)
+        stages: tuple[StageView, ...] = ()
+        if promise.waiting is not None and promise.lines is not None:
+            [row] = np.flatnonzero(state.waiting.keys == key)
+            stages = promise.waiting.stages(query, int(row), promise.lines)
+        return Explanation(key, float(score), level, stages, surprise, promise.certificate)
 
     @staticmethod
     def _null_law(state: State) -> NullLaw:
@@ -133,7 +137,7 @@ class Inspections(Searches):
             self._keys_found(state, passing, rows, level, asked, where, caller)
             for asked in (request, exactly)
         )
-        return Verification.of(count_misses(truth, found), request.miss_rate)
+        return Verification.of(count_misses(truth, found), request.allowed)
 
     def _keys_found(
         self,

@@ -3,8 +3,8 @@
 Promises of single segments do not add up: the miss rate is a mean over the queries that have
 matches, and each segment has other queries. Two segments that miss a half each may miss two thirds
 together. So the thresholds of all segments are solved together, on the rows of the same calibration
-queries. Vectors that wait are scored one by one; being found always, they can only lower the miss
-rate, and deleted or filtered ones leave the rows.
+queries. Vectors that wait pass some of the same tests or none, so they are missed no more often;
+deleted or filtered ones leave the rows.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from memvec.index import (
     search_bounds,
     search_lines,
 )
-from memvec.types import BoolArray, Float32Array, IntArray
+from memvec.types import BoolArray, Float32Array
 
 _MOST_KEPT = 32
 _CONFIDENCE = 0.95
@@ -92,6 +92,7 @@ class Promises:
         self._codes = CodeScans(settings)
         self._default = Request(settings.miss_rate, "expected", _CONFIDENCE, explicit=False)
         self._kept: OrderedDict[tuple[object, ...], JointPromise] = OrderedDict()
+        self._table: tuple[tuple[int, ...], CalibrationTable | None] | None = None
         self._lock = threading.Lock()
 
     def request(
@@ -165,28 +166,40 @@ class Promises:
         return Promise(request, slack.lines, certificate, tuple(tries), self._codes.of(state))
 
     def _joint(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
-        """Return the promise for the rows of segments that count."""
-        key = tuple(
-            (part.rows.number, hash(some.tobytes()))
-            for part, some in zip(state.segments, passing, strict=False)
-        )
+        """Return the promise for the rows of segments that count.
+
+        What is deleted or filtered matters only if a calibration query has it for a match: other
+        changes leave what was solved as it is.
+        """
+        whole = self._whole(state)
+        counts = None if whole is None else _counting(whole, state, passing)
+        numbers = tuple(part.rows.number for part in state.segments)
+        key = (numbers, None if counts is None else hash(counts.tobytes()))
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        made = self._solved(state, passing)
+        left = None if whole is None or counts is None else _left(whole, counts)
+        made = self._solved(state, left)
         with self._lock:
             self._kept[key] = made
             while len(self._kept) > _MOST_KEPT:
                 self._kept.popitem(last=False)
         return made
 
-    def _solved(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
+    def _whole(self, state: State) -> CalibrationTable | None:
+        """Return the rows of all calibration queries against these segments."""
+        numbers = tuple(part.rows.number for part in state.segments)
+        with self._lock:
+            if self._table is not None and self._table[0] == numbers:
+                return self._table[1]
+        table = joint_table([part.rows for part in state.segments], state.calibration)
+        with self._lock:
+            self._table = (numbers, table)
+        return table
+
+    def _solved(self, state: State, table: CalibrationTable | None) -> JointPromise:
         segments = [part.rows for part in state.segments]
-        table = joint_table(segments, state.calibration)
-        if table is not None:
-            kept = [part.keys[some] for part, some in zip(state.segments, passing, strict=False)]
-            table = _left(table, np.concatenate(kept))
         newest = segments[-1].index.evidence
         return JointPromise.of(
             [segment.index for segment in segments],
@@ -198,9 +211,18 @@ class Promises:
         )
 
 
-def _left(table: CalibrationTable, keys: IntArray) -> CalibrationTable | None:
-    """Return the rows of some keys, ranked among themselves; None if there are none."""
-    rows = table.rows(np.isin(table.keys, keys))
+def _counting(table: CalibrationTable, state: State, passing: Sequence[BoolArray]) -> BoolArray:
+    """Tell which rows of the table are matches that count."""
+    counts = np.zeros(len(table), dtype=bool)
+    for part, some in zip(state.segments, passing, strict=False):
+        here, rows = part.find(table.keys)
+        counts[here] = some[rows]
+    return counts
+
+
+def _left(table: CalibrationTable, counts: BoolArray) -> CalibrationTable | None:
+    """Return the rows that count, ranked among themselves; None if there are none."""
+    rows = table.rows(counts)
     return CalibrationTable.merged([rows]) if len(rows) else None
 
 

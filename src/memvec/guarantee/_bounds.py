@@ -17,6 +17,8 @@ Promise: TypeAlias = Literal["expected", "high_probability"]
 # A sum of shares that are fractions may come out a little too large.
 _ROUNDING = 1e-9
 _BISECTIONS = 50
+# Smaller ones are out of reach by far; their numbers of queries need not be right.
+_SMALLEST_RATE = 1e-15
 
 
 @dataclass(frozen=True)
@@ -45,10 +47,11 @@ class Rule:
     @property
     def queries_needed(self) -> int:
         """The fewest queries that support the promise, if they miss nothing."""
+        rate = max(self.miss_rate, _SMALLEST_RATE)
         if self.promise == "expected":
-            return math.ceil(1 / self.miss_rate - _ROUNDING) - 1
-        delta = 1 - self.confidence
-        return math.ceil(math.log(delta) / math.log1p(-self.miss_rate) - _ROUNDING)
+            return math.ceil(1 / rate - _ROUNDING) - 1
+        delta = max(1 - self.confidence, _SMALLEST_RATE)
+        return math.ceil(math.log(delta) / math.log1p(-rate) - _ROUNDING)
 
     def holds(self, n_queries: Float64Array, missed: Float64Array) -> BoolArray:
         """Tell whether the promise holds for queries that missed a sum of shares, element-wise."""

@@ -71,6 +71,8 @@ class Certificate:
         Whether recent queries were found to differ from the calibration queries.
     filter : str or None
         What is known about the subset asked for; None where all vectors were.
+    k : int or None
+        How many of the nearest vectors it is about, of a search for these.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class Certificate:
     complete: bool = False
     drifted: bool = False
     filter: str | None = None
+    k: int | None = None
 
     @property
     def planted(self) -> bool:
@@ -114,6 +117,8 @@ class Certificate:
 
     def _statement(self) -> str:
         of_range = "" if self.similarity is None else f" above {self.similarity:g}"
+        if self.k is not None:
+            of_range = f" among its {self.k:,} nearest"
         return _STATEMENT[self.level].format(
             of_range=of_range,
             miss_rate=_percent(self.miss_rate),

@@ -15,6 +15,8 @@ from memvec.types import Float32Array, Float64Array
 _FEWEST_PAIRS = 10
 # The law of uniform vectors is used where it gives no less than the pairs do, up to chance.
 _STANDARD_ERRORS = 3.0
+# No law is known so well that less than this could be told from it.
+_SMALLEST = 1e-30
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +81,7 @@ class NullLaw:
         empirical = np.maximum((at_least + 1) / (len(self.cosines) + 1), self.smallest)
         if not self.is_uniform:
             return np.asarray(empirical)
-        tail = uniform_tail(values, self.dimension)
+        tail = np.maximum(uniform_tail(values, self.dimension), _SMALLEST)
         return np.where(empirical > self.smallest, np.maximum(empirical, tail), tail)
 
 
@@ -122,7 +124,8 @@ class Significance:
 def significance(law: NullLaw, score: float, n_vectors: int) -> Significance:
     """Return p-value and E-value of a score in a search of `n_vectors`."""
     p_value = float(law.p_values(score))
-    at_most = not law.is_uniform and math.isclose(p_value, law.smallest)
+    floor = _SMALLEST if law.is_uniform else law.smallest
+    at_most = math.isclose(p_value, floor)
     return Significance(p_value, p_value * n_vectors, at_most)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,6 +57,16 @@ class CalibrationTable:
             raise InvalidValueError(
                 f"The columns of a calibration table must be of one length. Got {lengths} instead."
             )
+        if np.isnan(self.scores).any() or np.isnan(self.slopes).any() or (self.copies <= 0).any():
+            raise InvalidValueError("A calibration table must be free of NaN and of rows for none.")
+
+    @property
+    def checksum(self) -> str:
+        """CRC-32 of all columns."""
+        crc = 0
+        for field in dataclasses.fields(self):
+            crc = zlib.crc32(np.ascontiguousarray(getattr(self, field.name)).tobytes(), crc)
+        return f"{crc:08x}"
 
     @classmethod
     def merged(cls, tables: Sequence[CalibrationTable]) -> CalibrationTable:

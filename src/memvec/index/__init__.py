@@ -5,7 +5,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
 from memvec.index._evidence import Evidence
-from memvec.index._explain import Explanation, StageView
+from memvec.index._explain import Explanation, StageView, stage_views
 from memvec.index._found import Found
 from memvec.index._index import Index
 from memvec.index._joint import (
@@ -50,4 +50,5 @@ __all__ = [
     "search_best",
     "search_bounds",
     "search_lines",
+    "stage_views",
 ]

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from memvec.checks import UNIT_NORM_TOLERANCE
 from memvec.constructions import memory_vectors
 from memvec.index._cascades import CodeCascade, FloatCascade
 from memvec.index._found import Found, Room, room_for, search_blocks
@@ -54,7 +55,8 @@ class Caps:
             of_equal = _least_cosines(members, offsets, equal)
             better = of_equal > least
             directions[better], least[better] = equal[better], of_equal[better]
-        return cls(directions, np.arccos(np.clip(least - _ROUNDING, -1.0, 1.0)))
+        cosines = least / (1 + UNIT_NORM_TOLERANCE) - _ROUNDING
+        return cls(directions, np.arccos(np.clip(cosines, -1.0, 1.0)))
 
     def limits(self, angle: float) -> Float32Array:
         """Return the cosine below which a query has no member within an angle."""
@@ -100,8 +102,9 @@ class BoundedSearch:
 
     def search(self, queries: Float32Array, similarity: float, threads: int | None) -> Found:
         """Return the matches of all queries."""
-        # Of the lowest score that counts as a match.
-        lowest = similarity - MATCH_SLACK - _ROUNDING
+        # The lowest cosine of a match: rows that are taken for unit rows may be a little longer,
+        # and near 1 an angle is the root of what its cosine lacks.
+        lowest = (similarity - MATCH_SLACK) / (1 + UNIT_NORM_TOLERANCE) ** 2 - _ROUNDING
         angle = math.acos(min(1.0, max(-1.0, lowest)))
         units = self.cascade.units
         limits = self.group_caps.limits(angle), self.unit_caps.limits(angle)
@@ -142,7 +145,8 @@ class BoundedSearch:
         space = cascade.space
         cosines = cascade.code_scales / np.float32(math.sqrt(space.padded_dim))
         # A rotation keeps norms up to float32; a cosine that is too small only lets more pass.
-        cosines = np.clip(cosines - np.float32(_ROUNDING), 0.0, 1.0)
+        lost = np.float32(UNIT_NORM_TOLERANCE + _ROUNDING)
+        cosines = np.clip(cosines - lost, 0.0, 1.0)
         largest = math.acos(float(cosines.min(initial=1.0)))
         return space.flips, np.float32(space.steps), space.top, cascade.codes, cosines, largest
 

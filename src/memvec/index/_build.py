@@ -159,8 +159,9 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
     evidence = _fields(parts.evidence)
     table, law = evidence.pop("table"), evidence.pop("null_law")
     arrays |= {"calibration_peaks": evidence.pop("peaks"), "null_cosines": law.cosines}
-    meta["evidence"] = evidence | {"null_dimension": law.dimension}
+    meta["evidence"] = evidence | {"null_dimension": law.dimension, "table": None}
     if table is not None:
+        meta["evidence"]["table"] = table.checksum
         arrays |= {f"calibration_{name}": array for name, array in _fields(table).items()}
     write_folder(path, arrays, meta, where="Index.save")
 
@@ -220,10 +221,14 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
 
 
 def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
-    table = None
+    saved, table = settings.pop("table"), None
     if "calibration_queries" in arrays:
         names = [field.name for field in dataclasses.fields(CalibrationTable)]
         table = CalibrationTable(**{name: arrays[f"calibration_{name}"] for name in names})
+    # All promises rest on it, and it is small: it is read and compared at every opening.
+    found = None if table is None else table.checksum
+    if found != saved:
+        raise ValueError(f"the checksum (CRC-32) of the calibration is {found}, saved was {saved}")
     law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
     return Evidence(table=table, null_law=law, peaks=arrays["calibration_peaks"], **settings)
 

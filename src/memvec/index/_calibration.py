@@ -11,11 +11,11 @@ higher one.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -47,6 +47,8 @@ _FOR_PROMISE, _FOR_FAMILY = 0, 1
 # The table and the search add up in float32, in different order; this covers both, and costs
 # nothing: it is a thousandth of a standard deviation.
 _ROUNDING = 1e-3
+# Answers that are kept, of each kind.
+_MOST_KEPT = 1000
 # So few vectors are rather visited than searched without a promise.
 _FEW_VECTORS = 10_000
 
@@ -93,6 +95,7 @@ class Calibration:
     similarities: tuple[float, ...]
     seed: int
     _anchors: dict[tuple[float, Rule, bool], _Anchor] = field(default_factory=dict)
+    _lines: dict[tuple[float, Rule], Lines | None] = field(default_factory=dict)
     _slacks: dict[tuple[float, Rule], Slack | None] = field(default_factory=dict)
     _families: dict[tuple[float, bool], ThresholdFamily] = field(default_factory=dict)
 
@@ -110,6 +113,7 @@ class Calibration:
         """Return the slack for everything above a similarity; None where evidence is too little."""
         key = (similarity, rule)
         if key not in self._slacks:
+            _forget_if_many(self._slacks)
             self._slacks[key] = self._solve_range(similarity, rule)
         return self._slacks[key]
 
@@ -157,6 +161,23 @@ class Calibration:
 
     def _solve_range(self, similarity: float, rule: Rule) -> Slack | None:
         anchor = self._anchor(similarity, rule)
+        lines = self._lines_from(similarity, anchor, rule)
+        if lines is None:
+            return None
+        return Slack(lines, self._supported(similarity, lines, anchor, rule))
+
+    def _lines_from(self, similarity: float, anchor: _Anchor, rule: Rule) -> Lines | None:
+        """Return the lines of a cell, and of the points above it; None if evidence is too little.
+
+        Those of a natural cell do not depend on the similarity within it, and are kept.
+        """
+        key = (anchor.at if anchor.natural else similarity, rule)
+        if key not in self._lines:
+            _forget_if_many(self._lines)
+            self._lines[key] = self._solve_lines(similarity, anchor, rule)
+        return self._lines[key]
+
+    def _solve_lines(self, similarity: float, anchor: _Anchor, rule: Rule) -> Lines | None:
         if anchor.value == math.inf:
             return None
         at = [anchor.at if anchor.natural else similarity]
@@ -173,19 +194,19 @@ class Calibration:
         given = np.array(slack) + _ROUNDING
         if similarity >= _COPIES:
             given = np.maximum(given, self._slack_of_copies)
-        lines = Lines(np.array(at), given)
-        return Slack(lines, self._supported(similarity, lines, anchor, rule))
+        return Lines(np.array(at), given)
 
     def _supported(
         self, similarity: float, lines: Lines, anchor: _Anchor, rule: Rule
     ) -> Certificate:
         """Return what the evidence says about the lines as they will be used."""
-        rows = anchor.rows.above(similarity) if anchor.natural else anchor.rows
-        if not anchor.natural:
-            # Matches planted at a lower similarity are judged as if they were planted here.
-            shift = (similarity - anchor.at) * rows.slopes.astype(np.float64)
-            rows = dataclasses.replace(rows, scores=(rows.scores + shift).astype(np.float32))
-        failed = ~lines.passes(rows.scores, rows.slopes)
+        if anchor.natural:
+            rows = anchor.rows.above(similarity)
+            failed = ~lines.passes(rows.scores, rows.slopes)
+        else:
+            # Judged where they were planted, by the line that was solved for them.
+            rows = anchor.rows
+            failed = np.any(rows.needed(anchor.at) > lines.slack[0], axis=1)
         return self._on_evidence(similarity, lines, rows, failed, rule, planted=not anchor.natural)
 
     def _on_evidence(
@@ -200,12 +221,14 @@ class Calibration:
     ) -> Certificate:
         missed, pair_miss = rows.missed(failed)
         n_matches = round(float(rows.copies.sum()))
+        # What is planted elsewhere in the cell may be missed a little more often.
+        bound = rule.miss_rate if planted else rule.bound(rows.n_queries, missed)
         return self._certificate(
             rule.promise,
             similarity,
             rule.miss_rate,
             lines.slack[0],
-            bound=rule.bound(rows.n_queries, missed),
+            bound=bound,
             confidence=rule.confidence if rule.promise == "high_probability" else None,
             n_queries=rows.n_queries,
             n_matches=n_matches,
@@ -330,7 +353,8 @@ class Calibration:
             return None
         lines = Lines.one(0.0, self._family(rule.miss_rate, natural=True).slack(value) + _ROUNDING)
         failed = np.any(rows.needed(at) > lines.slack, axis=1)
-        return Slack(lines, self._on_evidence(None, lines, rows, failed, rule, planted=False))
+        certificate = self._on_evidence(None, lines, rows, failed, rule, planted=False)
+        return Slack(lines, replace(certificate, k=k))
 
     def _needed(
         self, rows: CalibrationTable, at: float | Float64Array, rule: Rule, natural: bool
@@ -380,6 +404,12 @@ class Calibration:
                 scores, slopes = cascade.calibrate(vectors[start:stop], rows - start, rows)
                 most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
         return most + _ROUNDING
+
+
+def _forget_if_many(kept: dict[Any, Any]) -> None:
+    """Make room: a service that asks for ever new similarities must not grow."""
+    if len(kept) >= _MOST_KEPT:
+        kept.clear()
 
 
 def _since(point: float, rule: Rule) -> float | None:

@@ -118,12 +118,22 @@ def gather_evidence(
         table,
         source,
         LOWEST_SHARE * similarity,
-        best_unit_scores(cascade, queries if queries is not None else vectors[:0]),
+        _reference(cascade, queries, table),
         null_law_of(vectors, seed),
         left_out,
         datetime.now(UTC).isoformat(timespec="seconds"),
         fingerprint(cascade.units),
     )
+
+
+def _reference(
+    cascade: Cascade, queries: Float32Array | None, table: CalibrationTable | None
+) -> Float32Array:
+    """Return the best unit scores of the queries that are no copies of stored vectors."""
+    if queries is None or table is None:
+        return np.empty(0, dtype=np.float32)
+    copies = np.unique(table.queries[table.cosines >= 1 - MATCH_SLACK])
+    return best_unit_scores(cascade, np.delete(queries, copies, axis=0))
 
 
 def _are_copies(vectors: Float32Array, queries: Float32Array, progress: bool | None) -> np.ndarray:

@@ -9,8 +9,10 @@ import numpy as np
 
 from memvec.errors import MissingExtraError
 from memvec.guarantee import Certificate, Significance
+from memvec.index._cascades import Cascade
+from memvec.index._lines import Lines
 from memvec.kernels import MATCH_SLACK
-from memvec.types import Float32Array
+from memvec.types import Float32Array, IntArray
 
 _STAGE_TITLES = {
     "group": "memory vector of its group",
@@ -126,6 +128,25 @@ class Explanation:
         return "\n".join(lines)
 
 
+def stage_views(
+    cascade: Cascade, query: Float32Array, row: IntArray, lines: Lines
+) -> tuple[StageView, ...]:
+    """Return what each stage sees of a query, shape (1, dim), and a member, by its row."""
+    [scores], [slopes] = cascade.calibrate(query, np.zeros(1, np.int64), row)
+    return tuple(
+        StageView(
+            name,
+            float(score / slope),
+            float((lines.at - lines.slack[:, stage] / slope).min()),
+            float(1 / slope),
+        )
+        for stage, (name, score, slope) in enumerate(
+            zip(cascade.stage_names, scores, slopes, strict=True)
+        )
+        if slope > 0
+    )
+
+
 def draw_unit_test(view: StageView, similarity: float, scores: Float32Array) -> Any:
     """Return a figure of the unit test: all units' scores, the law of a match, τ, and the pair.
 
@@ -158,4 +179,4 @@ def draw_unit_test(view: StageView, similarity: float, scores: Float32Array) -> 
     return figure
 
 
-__all__ = ["Explanation", "StageView", "draw_unit_test"]
+__all__ = ["Explanation", "StageView", "draw_unit_test", "stage_views"]

@@ -189,7 +189,7 @@ class Index(InspectedIndex):
         hits = self._searcher.range(rows, level, request, threads, where)
         share = self._shadow if shadow is None else share_of_queries(shadow, where)
         if share > 0:
-            self._monitor.shadow(rows, hits, level, share, request.miss_rate)
+            self._monitor.shadow(rows, hits, level, share, request.allowed)
         return hits
 
     def count(
@@ -367,6 +367,8 @@ def _checked_similarities(
 ) -> tuple[float, ...]:
     if values is None:
         return (similarity,)
+    if isinstance(values, int | float | np.number):
+        values = [float(values)]
     listed = tuple(sorted({checks.similarity(value, where, "similarities") for value in values}))
     if not listed:
         expected = "at least one similarity, or left out"

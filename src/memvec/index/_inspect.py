@@ -196,10 +196,10 @@ class InspectedIndex:
             wanted = min(checks.integer(sample, "sample", where), len(rows))
             drawn = np.random.default_rng(self.config.seed).choice(len(rows), wanted, replace=False)
             rows = rows[np.sort(drawn)]
-        hits = self._searcher.range(rows, level, request, None, where)
+        hits = self._searcher.range(rows, level, request, None, where, live=False)
         every = np.arange(len(rows))
         misses = compare(self._parts.cascade, rows, hits, every, level, progress)
-        return Verification.of(misses, request.miss_rate)
+        return Verification.of(misses, request.allowed)
 
     @property
     def shadow(self) -> float:

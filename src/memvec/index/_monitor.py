@@ -68,6 +68,22 @@ class Verification:
             asked,
         )
 
+    def with_more(self, other: Verification) -> Verification:
+        """Return the summary of both, which asked for the same."""
+        n = self.n_with_matches + other.n_with_matches
+        total = self.miss_rate * self.n_with_matches + other.miss_rate * other.n_with_matches
+        n_matches, n_missed = self.n_matches + other.n_matches, self.n_missed + other.n_missed
+        return Verification(
+            self.n_queries + other.n_queries,
+            n,
+            n_matches,
+            n_missed,
+            total / n if n else 0.0,
+            n_missed / n_matches if n_matches else 0.0,
+            interval_of(n, total),
+            self.asked,
+        )
+
     @property
     def kept(self) -> bool:
         """Whether the miss rate asked for is not below the interval."""
@@ -90,20 +106,27 @@ class Health:
     ----------
     n_queries : int
         Queries answered with a promise.
-    shadow : Verification
-        Those of them that were compared with the exhaustive search.
+    shadows : dict
+        What was compared with the exhaustive search, by similarity and miss rate asked for. The
+        interval of a tally is for a look at it, not for looking until it says what one likes.
     drift : Drift or None
         Whether they look like the calibration queries; None without calibration queries.
     """
 
     n_queries: int
-    shadow: Verification
+    shadows: dict[tuple[float, float], Verification]
     drift: Drift | None
+
+    @property
+    def shadow(self) -> Verification:
+        """The tally of the question that was compared most often."""
+        nothing = Verification(0, 0, 0, 0, 0.0, 0.0, (0.0, 1.0), 0.0)
+        return max(self.shadows.values(), key=lambda one: one.n_queries, default=nothing)
 
     def __str__(self) -> str:
         lines = [f"{self.n_queries:,} queries answered."]
-        if self.shadow.n_queries:
-            lines.append(f"In the shadow: {self.shadow}")
+        for (similarity, _), seen in sorted(self.shadows.items()):
+            lines.append(f"In the shadow, above {similarity:g}: {seen}")
         if self.drift is not None and self.drift.p_value is not None:
             differ = "differ" if self.drift.alarmed else "do not differ"
             lines.append(
@@ -130,9 +153,7 @@ class Monitor:
         self._lock = threading.Lock()
         self._n_queries = 0
         self._owed = 0.0
-        self._asked = 0.0
-        self._matches = np.empty(0, dtype=np.int64)
-        self._missed = np.empty(0, dtype=np.int64)
+        self._tallies: dict[tuple[float, float], Verification] = {}
 
     @property
     def drifted(self) -> bool:
@@ -174,18 +195,17 @@ class Monitor:
             return
         misses = compare(self._cascade, queries[chosen], hits, chosen, similarity)
         with self._lock:
-            self._asked = asked
-            self._matches = np.concatenate([self._matches, misses.matches])
-            self._missed = np.concatenate([self._missed, misses.missed])
+            key, seen = (similarity, asked), Verification.of(misses, asked)
+            self._tallies[key] = (
+                self._tallies[key].with_more(seen) if key in self._tallies else seen
+            )
 
     @property
     def health(self) -> Health:
         """What was seen so far."""
         with self._lock:
-            none = np.zeros_like(self._missed)
-            seen = Misses(self._matches, self._missed, none)
             drift = None if self._watch is None else self._watch.state
-            return Health(self._n_queries, Verification.of(seen, self._asked), drift)
+            return Health(self._n_queries, dict(self._tallies), drift)
 
 
 def _are_copies(found: Found, queries: IntArray) -> BoolArray:

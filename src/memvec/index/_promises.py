@@ -10,6 +10,10 @@ from memvec.errors import InvalidValueError
 from memvec.guarantee import Rule
 from memvec.index._calibration import Calibration, Slack
 from memvec.index._evidence import LARGEST_K
+from memvec.kernels import MATCH_SLACK
+
+# Requests whose answer is kept.
+_MOST_KEPT = 1000
 
 Guarantee = Literal["model", "expected", "high_probability", "exact"]
 
@@ -35,6 +39,11 @@ class Request:
     guarantee: Guarantee
     confidence: float
     explicit: bool
+
+    @property
+    def allowed(self) -> float:
+        """The miss rate that an answer may have."""
+        return 0.0 if self.guarantee == "exact" else self.miss_rate
 
     def replaced(
         self,
@@ -75,6 +84,8 @@ class Promises:
         """Return the slack for everything above a similarity."""
         key = (similarity, request, where)
         if key not in self._kept:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
             self._kept[key] = self._range(similarity, request, where)
         return self._kept[key]
 
@@ -90,8 +101,11 @@ class Promises:
         if request.guarantee == "model":
             return calibration.by_model(similarity, request.miss_rate)
         if request.guarantee == "high_probability":
-            listed = similarity in calibration.similarities
-            slack = self._surely(similarity, request) if listed else None
+            named = [
+                one for one in calibration.similarities if abs(one - similarity) <= MATCH_SLACK
+            ]
+            listed = bool(named)
+            slack = self._surely(named[0], request) if listed else None
             if slack is not None:
                 return slack
             if request.explicit and not listed:

@@ -11,7 +11,7 @@ from memvec.guarantee import Certificate, NullLaw, significance
 from memvec.index._build import IndexParts
 from memvec.index._by_hand import Select, search_selected
 from memvec.index._calibration import Slack
-from memvec.index._explain import Explanation, StageView, draw_unit_test
+from memvec.index._explain import Explanation, draw_unit_test, stage_views
 from memvec.index._found import Found
 from memvec.index._lines import Lines
 from memvec.index._monitor import Monitor
@@ -19,7 +19,7 @@ from memvec.index._promises import Request
 from memvec.index._results import Hits, Spent, TopHits
 from memvec.index._top import likely_similarities, search_best, search_best_exactly
 from memvec.kernels import canonical_score_pairs
-from memvec.types import BoolArray, Float32Array, IntArray
+from memvec.types import BoolArray, Float32Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,16 +30,29 @@ class Searcher:
     monitor: Monitor
 
     def range(
-        self, rows: Float32Array, level: float, request: Request, threads: int | None, where: str
+        self,
+        rows: Float32Array,
+        level: float,
+        request: Request,
+        threads: int | None,
+        where: str,
+        *,
+        live: bool = True,
     ) -> Hits:
-        """Return everything above a similarity, with the promise that was asked for."""
+        """Return everything above a similarity, with the promise that was asked for.
+
+        Queries that are not live, as those of a verification, are not counted or watched.
+        """
         parts = self.parts
         if request.guarantee == "exact":
             found = parts.bounded.search(rows, level, threads)
+            if live:
+                self.monitor.saw(rows, found, watched=False)
             return self.hits(found, parts.complete(level))
         slack = parts.promises.for_range(level, request, where)
         found = parts.cascade.search(rows, level, slack.lines, threads)
-        self.monitor.saw(rows, found, watched=_is_natural(slack))
+        if live:
+            self.monitor.saw(rows, found, watched=_is_natural(slack))
         return self.hits(found, self._marked(slack))
 
     def _marked(self, slack: Slack) -> Certificate:
@@ -120,7 +133,7 @@ class Searcher:
         units = self.parts.cascade.units
         row = np.flatnonzero(units.keys == key)
         [score] = canonical_score_pairs(rows, units.vectors, np.zeros(1, np.int64), row)
-        stages = () if lines is None else self._stages(rows, row, lines)
+        stages = () if lines is None else stage_views(self.parts.cascade, rows, row, lines)
         surprise = significance(law, float(score), self.parts.design.n_vectors)
         return Explanation(key, float(score), level, stages, surprise, certificate)
 
@@ -129,23 +142,6 @@ class Searcher:
         """What turns unit scores into similarities: estimates by codes are that already."""
         codes = self.parts.design.config.codes != "none"
         return 1.0 if codes else self.parts.cascade.units.means.astype(np.float32)
-
-    def _stages(self, rows: Float32Array, row: IntArray, lines: Lines) -> tuple[StageView, ...]:
-        """Return what each stage sees of a pair, in units of the similarity."""
-        cascade = self.parts.cascade
-        [scores], [slopes] = cascade.calibrate(rows, np.zeros(1, np.int64), row)
-        return tuple(
-            StageView(
-                name,
-                float(score / slope),
-                float((lines.at - lines.slack[:, stage] / slope).min()),
-                float(1 / slope),
-            )
-            for stage, (name, score, slope) in enumerate(
-                zip(cascade.stage_names, scores, slopes, strict=True)
-            )
-            if slope > 0
-        )
 
     def hits(self, found: Found, certificate: Certificate) -> Hits:
         """Return what was found as users see it."""

@@ -49,11 +49,19 @@ def search_best(
         counts[open_queries] += found.counts
         enough = np.diff(found.offsets) >= (0 if last else k)
         for position in np.flatnonzero(enough):
-            stop = min(found.offsets[position] + k, found.offsets[position + 1])
-            span = slice(found.offsets[position], stop)
+            span = _best(found, int(position), k)
             answers[open_queries[position]] = found.ids[span], found.scores[span]
         open_queries = open_queries[~enough]
     return _joined(answers, counts)
+
+
+def _best(found: Found, position: int, k: int) -> slice:
+    """Return where the k best of a query lie, with all that are as good as the k-th."""
+    start, stop = int(found.offsets[position]), int(found.offsets[position + 1])
+    if stop - start <= k:
+        return slice(start, stop)
+    falling = -found.scores[start:stop]
+    return slice(start, start + int(np.searchsorted(falling, falling[k - 1], side="right")))
 
 
 def search_best_exactly(
