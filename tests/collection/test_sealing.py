@@ -134,7 +134,7 @@ def test_items_may_come_and_go_while_a_segment_is_built(collection, vectors, mon
     names = [item.id for item in collection.items()]
     assert names == [i for i in range(30) if i not in (4, 5)] + [5, 30, 31, 32, 33, 34]
     assert np.array_equal(collection.get([5])[0].vector, unit_rows(vectors)[100])
-    collection._store.state = collection._store._load(None)
+    collection._store.state = collection._store._load(collection._store.catalog, None)
     assert [item.id for item in collection.items()] == names
 
 

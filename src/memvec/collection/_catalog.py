@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -74,12 +76,13 @@ class Catalog:
         self.path = path
         self.lock = threading.RLock()
         self._connection = connection
+        _OPEN[self] = _inode(path)
 
     @classmethod
     def create(cls, folder: Path, settings: Settings) -> None:
         """Make the file, in one transaction."""
         path = folder / CATALOG
-        with translated(path), _closing(_connect(path, "rwc")) as connection:
+        with _OPENING, translated(path), _closing(_connect(path, "rwc")) as connection:
             # Pages that deletes leave empty go back to the disk when `compact` asks for it.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             # The write-ahead log: readers keep the state they began with while a writer commits,
@@ -100,14 +103,15 @@ class Catalog:
         """Open the file; the caller holds the writer's lock."""
         path = folder / CATALOG
         with translated(path):
-            connection = _connect(path, "rw")
+            catalog = cls._connected(path, "rw")
+            connection = catalog._connection
             # FULL: the log is synced at each commit, so that what was acknowledged survives a loss
             # of power; NORMAL would only promise a consistent file.
             connection.execute("PRAGMA synchronous = FULL")
             # Pages of 4 KiB in the log before they are moved into the file. 16 MiB rather than the
             # usual 4: a batch of 1,000 vectors of 384 dimensions takes 1.5 MiB, and moving syncs.
             connection.execute("PRAGMA wal_autocheckpoint = 4096")
-            return cls(path, connection)
+            return catalog
 
     @classmethod
     def open_to_read(cls, folder: Path) -> Catalog:
@@ -115,19 +119,34 @@ class Catalog:
         path = folder / CATALOG
         with translated(path):
             try:
-                connection = _connect(path, "ro")
-                connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+                catalog = cls._connected(path, "ro")
+                catalog._connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+                return catalog
             except sqlite3.OperationalError:
                 if path.with_name(f"{CATALOG}-wal").exists():
                     raise
                 # On a read-only disk SQLite cannot share its log; without a log it needs none.
-                connection = _connect(path, "ro&immutable=1")
-            return cls(path, connection)
+                return cls._connected(path, "ro&immutable=1")
+
+    @classmethod
+    def _connected(cls, path: Path, mode: str) -> Catalog:
+        with _OPENING:
+            return cls(path, _connect(path, mode))
 
     def close(self) -> None:
         """Close the connection; whatever was read through it stays as it is."""
         with self.lock:
             self._connection.close()
+            with _OPENING:
+                _OPEN.pop(self, None)
+
+    def take(self, newer: Catalog) -> None:
+        """Go on with the connection of another, and the state that it holds; it is closed."""
+        with self.lock:
+            with _OPENING:
+                self._connection, newer._connection = newer._connection, self._connection
+                _OPEN[self], _OPEN[newer] = _OPEN[newer], _OPEN[self]
+            newer.close()
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a question."""
@@ -227,6 +246,25 @@ class Catalog:
         return True
 
 
+# Where a process closes any descriptor of a file, POSIX drops all locks that it holds on the file,
+# those of SQLite too (https://www.sqlite.org/howtocorrupt.html, section 2.2). So a catalog that is
+# open here is not opened as a plain file; the lock is held by those who open it in either way.
+_OPENING = threading.RLock()
+_OPEN: weakref.WeakKeyDictionary[Catalog, tuple[int, int]] = weakref.WeakKeyDictionary()
+
+
+def _inode(path: Path) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+@contextmanager
+def plain_file(path: Path) -> Iterator[bool]:
+    """Say whether the file may be opened and closed in the block: no catalog here has it open."""
+    with _OPENING:
+        yield not path.exists() or _inode(path) not in list(_OPEN.values())
+
+
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     # Transactions are begun and ended in so many words; the lock keeps threads apart.
@@ -275,4 +313,4 @@ def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
     return CorruptIndexError(f"{path} is damaged: {error}.")
 
 
-__all__ = ["CATALOG", "FORMAT_VERSION", "Catalog", "translated"]
+__all__ = ["CATALOG", "FORMAT_VERSION", "Catalog", "plain_file", "translated"]

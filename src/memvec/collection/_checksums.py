@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
+import weakref
 import zlib
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from memvec.collection._catalog import CATALOG
+from memvec.collection._catalog import CATALOG, plain_file
 from memvec.errors import CorruptIndexError
 from memvec.storage import disk
 
@@ -15,6 +18,8 @@ CHECKSUM = "catalog.crc"
 _BLOCK_BYTES = 1 << 20
 # A damaged file of this name must not fill the memory.
 _LARGEST_CHECKSUM_FILE = 1 << 10
+# Descriptors are few (1,024 a process is common), and most files of a segment are small.
+_SMALL_BYTES = 1 << 16
 
 
 class FileSum(NamedTuple):
@@ -26,11 +31,15 @@ class FileSum(NamedTuple):
 
 def sum_of(path: Path) -> FileSum:
     """Read a file and return its size and CRC-32."""
-    size = crc = 0
     with path.open("rb") as file:
-        while block := file.read(_BLOCK_BYTES):
-            size += len(block)
-            crc = zlib.crc32(block, crc)
+        return _sum_of_rest(file)
+
+
+def _sum_of_rest(file: BinaryIO) -> FileSum:
+    size = crc = 0
+    while block := file.read(_BLOCK_BYTES):
+        size += len(block)
+        crc = zlib.crc32(block, crc)
     return FileSum(size, crc_text(crc))
 
 
@@ -44,7 +53,10 @@ def check_size(path: Path, saved: FileSum) -> None:
     # Asked first, since opening a pipe of this name would wait for ever.
     if not path.is_file():
         raise CorruptIndexError(f"{path} is missing: a file of {saved.size} bytes was saved.")
-    found = path.stat().st_size
+    _compare_sizes(path, path.stat().st_size, saved)
+
+
+def _compare_sizes(path: Path, found: int, saved: FileSum) -> None:
     if found != saved.size:
         raise CorruptIndexError(
             f"{path} is damaged: its size is {found} bytes, saved were {saved.size}."
@@ -54,18 +66,68 @@ def check_size(path: Path, saved: FileSum) -> None:
 def check_sum(path: Path, saved: FileSum) -> None:
     """Raise where a file is not what was saved."""
     check_size(path, saved)
-    found = sum_of(path)
+    _compare_sums(path, sum_of(path), saved)
+
+
+def _compare_sums(path: Path, found: FileSum, saved: FileSum) -> None:
     if found != saved:
         raise CorruptIndexError(
             f"{path} is damaged: its checksum (CRC-32) is {found.crc32}, saved was {saved.crc32}."
         )
 
 
+class HeldFile:
+    """A file whose checksum can be compared even after it was removed.
+
+    Parameters
+    ----------
+    path : Path
+        Where it is; it is of the size that was saved, or this raises.
+    saved : FileSum
+        What was saved.
+    """
+
+    def __init__(self, path: Path, saved: FileSum) -> None:
+        check_size(path, saved)
+        self._path, self._saved = path, saved
+        self._lock = threading.Lock()
+        self._held: BinaryIO | FileSum
+        if saved.size <= _SMALL_BYTES:
+            self._held = sum_of(path)
+        else:
+            self._held = path.open("rb", buffering=0)
+            weakref.finalize(self, self._held.close)
+
+    def check(self) -> None:
+        """Raise where the file is not what was saved."""
+        with self._lock:
+            _compare_sums(self._path, self._sum(), self._saved)
+
+    def _sum(self) -> FileSum:
+        if isinstance(self._held, FileSum):
+            try:
+                _compare_sizes(self._path, self._path.stat().st_size, self._saved)
+                return sum_of(self._path)
+            except FileNotFoundError:
+                return self._held
+        # Before it is read: what was appended may be of any length.
+        _compare_sizes(self._path, os.fstat(self._held.fileno()).st_size, self._saved)
+        self._held.seek(0)
+        return _sum_of_rest(self._held)
+
+
 def note_catalog(folder: Path) -> None:
-    """Write down the checksum of the catalog, which nobody changes from now on."""
+    """Write down the checksum of the catalog, which nobody changes from now on.
+
+    It is not written where this process has the catalog open elsewhere: see `plain_file`.
+    """
+    with plain_file(folder / CATALOG) as allowed:
+        if not allowed:
+            return
+        found = sum_of(folder / CATALOG)
     unfinished = folder / f"{CHECKSUM}.tmp"
     with unfinished.open("wb") as file:
-        disk.write(file, json.dumps(sum_of(folder / CATALOG)._asdict()).encode())
+        disk.write(file, json.dumps(found._asdict()).encode())
         disk.sync(file)
     disk.replace(unfinished, folder / CHECKSUM)
     disk.sync_folder(folder)
@@ -82,12 +144,16 @@ def check_catalog(folder: Path) -> None:
     """Raise where the catalog is not what the last writer left.
 
     After a crash there is no checksum: the catalog is then what SQLite restores from its log.
+    A catalog that this process has open already was looked at then.
     """
     noted = _noted(folder)
     if noted is None:
         return
     try:
-        check_sum(folder / CATALOG, _parsed(folder, noted))
+        saved = _parsed(folder, noted)
+        with plain_file(folder / CATALOG) as allowed:
+            if allowed:
+                check_sum(folder / CATALOG, saved)
     except CorruptIndexError:
         if _noted(folder) != noted:  # a writer came meanwhile, and it has looked
             return
@@ -115,6 +181,7 @@ def _parsed(folder: Path, noted: bytes) -> FileSum:
 __all__ = [
     "CHECKSUM",
     "FileSum",
+    "HeldFile",
     "check_catalog",
     "check_size",
     "check_sum",

@@ -205,8 +205,7 @@ class Collection(Joins):
 
     def close(self) -> None:
         """Let the next writer in, after what is being sealed; nothing is lost without it."""
-        self._sealer.wait()
-        super().close()
+        self._sealer.end(super().close)
 
 
 def open_collection(

@@ -173,7 +173,9 @@ class Lookup:
         A collection that is too damaged to be opened is verified by
         :func:`memvec.collection.verify_collection`.
         """
-        return verify_catalog(self._store.catalog, self._store.folder)
+        store = self._store
+        with store.catalog.lock:
+            return verify_catalog(store.catalog, store.folder, store.state)
 
     def _keys(self, ids: list[Id], where: str) -> dict[Id, int]:
         """Return the keys of ids, all of which must exist."""

@@ -97,7 +97,13 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
         _refuse_unreadable(catalog)
         forget_catalog(folder)
         before = _n_items(catalog)
-        actions += _repairs(catalog, folder, catalog.settings())
+        replaced: list[Path] = []
+        # In one transaction: no crash leaves items whose vectors were dropped already.
+        with catalog.transaction():
+            actions += _repairs(catalog, folder, catalog.settings(), replaced)
+        for where in replaced:
+            if where.exists():
+                remove_segment(where)
         n_lost = before - _n_items(catalog)
         quiet = catalog.empty_log()
     finally:
@@ -118,19 +124,20 @@ def _refuse_unreadable(catalog: Catalog) -> None:
         raise CorruptIndexError(f"{catalog.path} is beyond repair: {text}. Restore it from a copy.")
 
 
-def _repairs(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str]:
-    """Repair part after part, and yield what was done."""
+def _repairs(
+    catalog: Catalog, folder: Path, settings: Settings, replaced: list[Path]
+) -> Iterator[str]:
+    """Repair part after part inside a transaction, and yield what was done."""
     for first_key, text in list(broken_blobs(catalog, settings.dim)):
-        with catalog.transaction():
-            catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
+        catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
         yield f"{text} They were dropped."
     for tables, text in list(broken_tables(catalog)):
-        with catalog.transaction():
-            catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
+        catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
         yield f"{text} It was dropped; compact() calibrates anew."
     for number, files in files_of_segments(catalog).items():
         for text in segment_problems(folder, number, files):
             done = _replace_segment(catalog, folder, number, files, settings)
+            replaced.append(segment_folder(folder, number))
             yield f"{text} {done}"
             break
     yield from _matched(catalog, folder, settings)
@@ -150,10 +157,7 @@ def _replace_segment(
     if originals is not None:
         n_rows = len(originals[1])
         made = Segment.write(target, *originals, settings, None)
-    with catalog.transaction():
-        name_segment(catalog, fresh, n_rows, made, [number])
-    if where.exists():
-        remove_segment(where)
+    name_segment(catalog, fresh, n_rows, made, [number])
     if n_rows:
         return f"The segment was rebuilt from its {n_rows} vectors."
     return "The segment was dropped."
@@ -177,14 +181,12 @@ def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
     """Drop items that have no vector any more, and vectors that have no item."""
     without_vector, without_item = unmatched(catalog, folder, settings)
     if len(without_vector):
-        with catalog.transaction():
-            keys = ((key,) for key in without_vector.tolist())
-            catalog.execute_many("DELETE FROM items WHERE key = ?", keys)
+        keys = ((key,) for key in without_vector.tolist())
+        catalog.execute_many("DELETE FROM items WHERE key = ?", keys)
         yield f"{len(without_vector)} items without a vector were dropped."
     if len(without_item):
-        with catalog.transaction():
-            rows = [(key, "", "{}", 1) for key in without_item.tolist()]
-            catalog.execute_many("INSERT INTO items VALUES (?, ?, ?, ?)", rows)
+        rows = [(key, "", "{}", 1) for key in without_item.tolist()]
+        catalog.execute_many("INSERT INTO items VALUES (?, ?, ?, ?)", rows)
         yield f"{len(without_item)} vectors without an item were marked as deleted."
 
 

@@ -41,6 +41,8 @@ class Sealer:
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None
+        self._running = False
+        self._at_the_end: Callable[[], object] | None = None
 
     def look(self) -> None:
         """Seal if it is due."""
@@ -52,12 +54,32 @@ class Sealer:
             self._complain()
             return
         with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._try, name="memvec-sealer")
-                self._thread.start()
-            thread = self._thread
+            thread = self._started()
         if self._n_waiting() >= _MOST_WAITING * self._seal_at:
             thread.join()
+
+    def _started(self) -> threading.Thread:
+        """Return the thread that seals."""
+        if self._thread is None or not self._running:
+            thread = threading.Thread(target=self._run, name="memvec-sealer")
+            self._running = True
+            try:
+                thread.start()
+            except BaseException:
+                self._running = False
+                raise
+            self._thread = thread
+        return self._thread
+
+    def _run(self) -> None:
+        try:
+            self._try()
+        finally:
+            with self._lock:
+                self._running = False
+                last = self._at_the_end
+            if last is not None:
+                last()
 
     def wait(self) -> None:
         """Wait until nothing is being sealed."""
@@ -67,12 +89,27 @@ class Sealer:
             thread.join()
         self._complain()
 
+    def end(self, last: Callable[[], object]) -> None:
+        """Wait until nothing is being sealed, then do the last thing.
+
+        An interrupt ends the waiting; the thread then does the last thing when it has sealed.
+        """
+        try:
+            self.wait()
+        finally:
+            with self._lock:
+                running = self._running
+                if running:
+                    self._at_the_end = last
+            if not running:
+                last()
+
     def _is_due(self) -> bool:
         return 0 < self._seal_at <= self._n_waiting()
 
     def _try(self) -> None:
         try:
-            while self._is_due():
+            while self._at_the_end is None and self._is_due():
                 self._seal()
         # RuntimeError: the interpreter is shutting down and starts no more threads.
         except (MemvecError, OSError, RuntimeError) as error:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from memvec.collection._checksums import FileSum, check_size, check_sum, sum_of
+from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
 from memvec.collection._settings import Settings
 from memvec.errors import CorruptIndexError
 from memvec.index import Index
@@ -53,6 +53,7 @@ class Segment:
     keys: IntArray
     _stored: Float32Array
     _places: IntArray
+    _held: tuple[HeldFile, ...]
     _checked: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
@@ -84,8 +85,7 @@ class Segment:
     @classmethod
     def open(cls, folder: Path, number: int, files: Mapping[str, FileSum]) -> Segment:
         """Map the files of a segment, after a look at their sizes."""
-        for name, saved in files.items():
-            check_size(folder / name, saved)
+        held = tuple(HeldFile(folder / name, saved) for name, saved in files.items())
         try:
             index = Index.open(folder)
             stored, _ = open_folder(folder)
@@ -100,7 +100,7 @@ class Segment:
                 raise KeyError("as many keys as vectors")
         except KeyError as error:
             raise CorruptIndexError(f"{folder} is not a segment: it lacks {error}.") from None
-        return cls(number, folder, files, index, keys, vectors, places)
+        return cls(number, folder, files, index, keys, vectors, places, held)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -120,9 +120,9 @@ class Segment:
         return np.ascontiguousarray(self._stored[self._places[rows]])
 
     def check(self) -> None:
-        """Compare every file with its checksum."""
-        for name, saved in self.files.items():
-            check_sum(self.folder / name, saved)
+        """Compare every file with its checksum, even where it was compacted away since."""
+        for file in self._held:
+            file.check()
         self._checked.set()
 
     def check_once(self) -> None:

@@ -113,10 +113,16 @@ class State:
     def vectors(self, keys: IntArray, dim: int) -> Float32Array:
         """Return the vectors of items, all of which are here, deleted or not."""
         vectors = np.empty((len(keys), dim), dtype=np.float32)
+        missing = np.ones(len(keys), dtype=bool)
         for part in self.parts:
             here, rows = part.find(keys)
             if here.any():
                 vectors[here] = part.rows.vectors(rows)
+                missing &= ~here
+        if missing.any():
+            raise CorruptIndexError(
+                f"The collection is damaged: the item of key {keys[missing][0]} has no vector."
+            )
         return vectors
 
 

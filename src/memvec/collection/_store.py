@@ -86,37 +86,50 @@ class Store:
         self.settings = settle(self.catalog.settings(), given)
         if self.read_only:
             self.catalog.hold()
-            self.state = self._load_held(None)
+            self.state = self._load_held(self.catalog, None)
             return
         self._remove_orphans()
         with self.catalog.snapshot():
-            self.state = self._load(None)
+            self.state = self._load(self.catalog, None)
         forget_catalog(self.folder)
 
-    def _load(self, known: State | None) -> State:
-        return load_state(self.catalog, self.folder, self.settings.dim, known)
+    def _load(self, catalog: Catalog, known: State | None) -> State:
+        return load_state(catalog, self.folder, self.settings.dim, known)
 
-    def _load_held(self, known: State | None) -> State:
+    def _load_held(self, catalog: Catalog, known: State | None) -> State:
         """Read the state that is held; if its files were removed meanwhile, a newer one."""
         while True:
-            change = self.catalog.change()
+            change = catalog.change()
             try:
-                return self._load(known)
+                return self._load(catalog, known)
             except (CorruptIndexError, FileNotFoundError):
-                self.catalog.release()
-                self.catalog.hold()
-                if self.catalog.change() == change:
+                catalog.release()
+                catalog.hold()
+                if catalog.change() == change:
                     raise
 
     def refresh(self) -> None:
-        """Read the state that is committed now."""
+        """Read the state that is committed now; where that fails, all stays as it was."""
         with self.catalog.lock:
+            change = self.catalog.change()
             if self.read_only:
-                self.catalog.release()
-                self.catalog.hold()
-            if self.catalog.change() != self.state.change:
-                load = self._load_held if self.read_only else self._load
-                self.state = load(self.state)
+                self._hold_newer()
+            elif change != self.state.change:
+                self.state = self._load(self.catalog, self.state)
+
+    def _hold_newer(self) -> None:
+        """Read the newer state by a connection of its own, and let go of the old one at last."""
+        newer = Catalog.open_to_read(self.folder)
+        try:
+            newer.hold()
+            state = self.state
+            if newer.change() != state.change:
+                state = self._load_held(newer, state)
+        except BaseException:
+            newer.close()
+            raise
+        self.catalog.take(newer)
+        self.state = state
 
     def publish(self, state: State) -> None:
         """Let searches see what was committed; the caller holds the catalog's lock."""
@@ -143,14 +156,16 @@ class Store:
     def close(self) -> None:
         """Let go of everything; the writer also notes the checksum of the catalog."""
         quiet = False
-        if not self.read_only:
-            with suppress(MemvecError):
-                quiet = self.catalog.empty_log()
-        self.catalog.close()
-        if quiet:
-            with suppress(OSError):  # a full disk: it is only a checksum
-                note_catalog(self.folder)
-        self._release()
+        try:
+            if not self.read_only:
+                with suppress(MemvecError):
+                    quiet = self.catalog.empty_log()
+            self.catalog.close()
+            if quiet:
+                with suppress(OSError):  # a full disk: it is only a checksum
+                    note_catalog(self.folder)
+        finally:
+            self._release()
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -16,7 +16,7 @@ from memvec.collection._checksums import FileSum, check_catalog, check_sum
 from memvec.collection._lock import check_lock
 from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._settings import Settings
-from memvec.collection._state import broken_blobs, files_of_segments, load_state
+from memvec.collection._state import State, broken_blobs, files_of_segments, load_state
 from memvec.errors import (
     CorruptIndexError,
     IndexNotFoundError,
@@ -50,8 +50,12 @@ class Verification:
         return not self.problems
 
 
-def verify_catalog(catalog: Catalog, folder: Path) -> Verification:
-    """Read everything that the state committed now consists of."""
+def verify_catalog(catalog: Catalog, folder: Path, known: State | None = None) -> Verification:
+    """Read everything that the state committed now consists of, or the one that a reader holds.
+
+    Segments of a `known` state that were compacted away since are read from what holds them.
+    """
+    opened = {part.rows.number: part.rows for part in known.segments} if known else {}
     problems: list[str] = []
     saved: dict[int, dict[str, FileSum]] = {}
     with catalog.snapshot():
@@ -62,9 +66,13 @@ def verify_catalog(catalog: Catalog, folder: Path) -> Verification:
             problems += [text for _, text in broken_tables(catalog)]
             saved = files_of_segments(catalog)
             for number in saved:
-                problems += segment_problems(folder, number, saved[number])
+                found = list(segment_problems(folder, number, saved[number]))
+                if found and number in opened and not _is_named(folder, number):
+                    opened[number].check()
+                    found = []
+                problems += found
             if not problems:
-                problems += _lost_items(catalog, folder, settings)
+                problems += _lost_items(catalog, folder, settings, known)
         except (MemvecError, OSError) as error:
             problems.append(str(error))
     sizes = [file.size for files in saved.values() for file in files.values()]
@@ -139,18 +147,31 @@ def segment_problems(folder: Path, number: int, files: dict[str, FileSum]) -> It
             yield str(error)
 
 
-def _lost_items(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str]:
+def _is_named(folder: Path, number: int) -> bool:
+    """Return whether a segment belongs to what is committed now, whatever state is held."""
+    catalog = Catalog.open_to_read(folder)
+    try:
+        return bool(catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number]))
+    finally:
+        catalog.close()
+
+
+def _lost_items(
+    catalog: Catalog, folder: Path, settings: Settings, known: State | None
+) -> Iterator[str]:
     """Yield items without vectors, and vectors without items."""
-    without_vector, without_item = unmatched(catalog, folder, settings)
+    without_vector, without_item = unmatched(catalog, folder, settings, known)
     if len(without_vector):
         yield f"{catalog.path}: {len(without_vector)} items have no vector."
     if len(without_item):
         yield f"{catalog.path}: {len(without_item)} vectors belong to no item."
 
 
-def unmatched(catalog: Catalog, folder: Path, settings: Settings) -> tuple[IntArray, IntArray]:
+def unmatched(
+    catalog: Catalog, folder: Path, settings: Settings, known: State | None = None
+) -> tuple[IntArray, IntArray]:
     """Return keys of items that have no vector, and of vectors that have no item."""
-    state = load_state(catalog, folder, settings.dim, None)
+    state = load_state(catalog, folder, settings.dim, known)
     rows = catalog.rows("SELECT key FROM items")
     items = np.array([key for (key,) in rows], dtype=np.int64)
     vectors = np.concatenate([part.keys for part in state.parts])
