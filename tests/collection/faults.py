@@ -21,7 +21,7 @@ from memvec.collection import verify_collection
 from memvec.storage import disk
 
 DIM = 4
-CONFIG = memvec.IndexConfig(codes="none", unit_size=4, reserve=0, assignment="random")
+CONFIG = memvec.IndexConfig(codes="none", unit_size=4, reserve=2, assignment="random")
 VECTORS = np.random.default_rng(11).standard_normal((60, DIM)).astype(np.float32)
 DISK_STEPS = [
     "make_folder",

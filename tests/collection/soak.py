@@ -92,7 +92,7 @@ def check(folder, notes):
 def soak(parent, kills, seed):
     """Kill a writer so many times; return the number of operations that it did."""
     folder, notes = parent / "soaked.mv", parent / "notes"
-    config = memvec.IndexConfig(codes="none", unit_size=4, reserve=0, assignment="random")
+    config = memvec.IndexConfig(codes="none", unit_size=4, reserve=2, assignment="random")
     memvec.open(folder, dim=DIM, config=config, seal_at=25).close()
     memvec.Index.build(vectors(0, 30), config=config)  # compiles what children will run
     rng = random.Random(seed)

@@ -20,7 +20,7 @@ from memvec.collection import _answers
 from naive import DictCollection
 
 DIM = 4
-CONFIG = memvec.IndexConfig(codes="none", unit_size=4, reserve=0, assignment="random")
+CONFIG = memvec.IndexConfig(codes="none", unit_size=4, reserve=2, assignment="random")
 # A coarse grid has many copies and many equal scores.
 GRID = np.array(list(np.ndindex((2,) * DIM)), dtype=np.float32) - 0.3
 NAMES = [*range(10), *"abcdefghij"]

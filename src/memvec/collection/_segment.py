@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -14,7 +14,7 @@ import numpy as np
 from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
 from memvec.collection._settings import Settings
 from memvec.errors import CorruptIndexError
-from memvec.index import Index
+from memvec.index import Index, IndexConfig
 from memvec.storage import disk, open_folder, write_folder
 from memvec.types import Float32Array, IntArray
 
@@ -70,7 +70,7 @@ class Segment:
             vectors,
             similarity=settings.similarity,
             miss_rate=settings.miss_rate,
-            config=settings.config,
+            config=_fitting(settings.config, len(vectors)),
             progress=progress,
         )
         index.save(folder)
@@ -129,6 +129,13 @@ class Segment:
         """Compare checksums unless it was done already."""
         if not self._checked.is_set():
             self.check()
+
+
+def _fitting(config: IndexConfig, n_rows: int) -> IndexConfig:
+    """Return the configuration for a segment of few rows: a reserve leaves at least one."""
+    if config.reserve == "auto":
+        return config
+    return replace(config, reserve=min(config.reserve, n_rows - 1))
 
 
 def remove_segment(folder: Path) -> None:
