@@ -19,9 +19,9 @@ from memvec.experiments._table import Table
 # The paper's own two, and one more: plain sums end in very unequal units on this data.
 KMEANS = ("k-means sum", "k-means pinv", "k-means sum+norm")
 SUM_NOTE = (
-    "K-means with plain sums, the paper's, ends in very unequal units on this data (see "
-    "tab01-imbalance), so what its first unit holds may be a matter of its size; that was not "
-    "separated here. Normalised sums were added beside it, and are not among the paper's curves."
+    "K-means with plain sums, the paper's, ends in very unequal units on this data, for a reason "
+    "given at [tab01-imbalance](#tab01-imbalance): few units hold nearly everything. Normalised "
+    "sums, which the paper proposes in a footnote, were added beside it."
 )
 
 SETTINGS: dict[Any, dict[str, Any]] = {

@@ -50,12 +50,13 @@ def check(table: Table) -> Verdict:
         shares = {name: quality_at(table, data, name, 0.2) for name in table.values("variant")}
         reached = {name: ratio_to_reach(table, data, name) for name in table.values("variant")}
         text = ", ".join(f"{name} {share:.3f}" for name, share in shares.items())
+        whole = table.where(data=data).column("baseline")[0]
         when = ", ".join(f"{name} {ratio:.2f}" for name, ratio in reached.items())
         findings += [
             Finding(
                 f"{data}: k-means with pinv is better than random pinv at complexity ratio 0.2",
                 shares["k-means pinv"] > shares["random pinv"],
-                f"share of the exhaustive quality: {text}",
+                f"share of the exhaustive quality, {whole:.3f}: {text}",
             ),
             Finding(
                 f"{data}: k-means with sum is better than random sum at complexity ratio 0.2",

@@ -1,8 +1,8 @@
 """Figure 8: quality against complexity for several numbers of units.
 
-Data: Gardens Point by day. Command: ``memvec reproduce fig08-unit-counts``. Expected outcome: with
-k-means, few large units still find most; with random assignment they do not. Known drift: the
-paper's data is Oxford5k.
+Data: Gardens Point by day, φ_Δ and deep descriptors. Command: ``memvec reproduce
+fig08-unit-counts``. Expected outcome: with k-means, few large units still find most; with random
+assignment they do not. Known drift: the paper's data is Oxford5k.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ from memvec.experiments._curves import (
 from memvec.experiments._data import visual_sets
 from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
 from memvec.experiments._figures import quality_figure
+from memvec.experiments._sets import RetrievalSet
 from memvec.experiments._table import Cell, Table
 
+_ASSIGNMENTS = ("random", "kmeans")
 _RATIOS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.9, 1.1)
 
 SETTINGS: dict[Any, dict[str, Any]] = {
@@ -31,46 +33,63 @@ SETTINGS: dict[Any, dict[str, Any]] = {
 
 
 def compute(run: Run) -> Table:
-    """Return one curve for each assignment and size; the panels are the assignments."""
-    data = visual_sets(run.data, run.scale)[0]
+    """Return one curve for each assignment and size; the panels are assignments and data."""
+    sets = _sets(run)
     rows: list[tuple[Cell, ...]] = []
-    with run.bar("fig08-unit-counts", 2 * len(run.settings["sizes"])) as advance:
-        for assignment in ("random", "kmeans"):
-            for size in run.settings["sizes"]:
-                units = search_units(data, paper_config(assignment, "pinv", size, run.seed))
-                ratios = [ratio for ratio in run.settings["ratios"] if ratio > 1 / size]
-                drawn = curve_rows(data, f"N/{size}", units, ratios)
-                rows += [(f"{data.name}, {assignment}", *row[1:]) for row in drawn]
-                advance(1)
+    with run.bar("fig08-unit-counts", 2 * len(run.settings["sizes"]) * len(sets)) as advance:
+        for name, data in sets.items():
+            for assignment in _ASSIGNMENTS:
+                for size in run.settings["sizes"]:
+                    units = search_units(data, paper_config(assignment, "pinv", size, run.seed))
+                    ratios = [ratio for ratio in run.settings["ratios"] if ratio > 1 / size]
+                    drawn = curve_rows(data, f"N/{size}", units, ratios)
+                    rows += [(f"{name}, {assignment}", *row[1:]) for row in drawn]
+                    advance(1)
     return Table("Quality for several numbers of units", CURVE_COLUMNS, tuple(rows))
+
+
+def _sets(run: Run) -> dict[str, RetrievalSet]:
+    """Return the first set of photographs, and the same with deep descriptors among more."""
+    usual = visual_sets(run.data, run.scale)[0]
+    deep = visual_sets(run.data, run.scale, "gem1280")[0]
+    sets = {f"{usual.name} (N = {len(usual.vectors):,})": usual}
+    if deep.name == usual.name and deep.vectors.shape != usual.vectors.shape:
+        sets[f"{deep.name}, deep (N = {len(deep.vectors):,})"] = deep
+    return sets
 
 
 def check(table: Table) -> Verdict:
     """Test that the fewest units serve k-means and not random assignment."""
-    at_random, with_kmeans = table.values("data")
-    few, ten = table.values("variant")[-1], "N/10"
-    large = {name: quality_at(table, name, few, 0.2) for name in (at_random, with_kmeans)}
-    usual = {name: quality_at(table, name, ten, 0.2) for name in (at_random, with_kmeans)}
-    return Verdict(
-        (
-            Finding(
-                f"with {few} units, k-means keeps most of the quality at ratio 0.2 (at least 90 %)",
-                large[with_kmeans] >= 0.9,
-                f"k-means {large[with_kmeans]:.3f}, random {large[at_random]:.3f} of the "
-                "exhaustive quality",
-            ),
-            Finding(
-                f"with {few} units, random assignment loses more against {ten} than k-means does",
-                usual[at_random] - large[at_random] > usual[with_kmeans] - large[with_kmeans],
-                f"random {usual[at_random]:.3f} to {large[at_random]:.3f}, k-means "
-                f"{usual[with_kmeans]:.3f} to {large[with_kmeans]:.3f}",
-            ),
+    few = table.values("variant")[-1]
+    findings = []
+    panels = [str(name) for name in table.values("data")]
+    for random, kmeans in zip(panels[::2], panels[1::2], strict=True):
+        data = random.removesuffix(f", {_ASSIGNMENTS[0]}")
+        kept = {name: quality_at(table, name, few, 0.2) for name in (random, kmeans)}
+        usual = {name: quality_at(table, name, "N/10", 0.2) for name in (random, kmeans)}
+        text = (
+            f"k-means {kept[kmeans]:.3f} of the exhaustive quality (with N/10 units "
+            f"{usual[kmeans]:.3f}), random {kept[random]:.3f} ({usual[random]:.3f})"
         )
-    )
+        claim = f"{data}: with {few} units at ratio 0.2, "
+        findings += [
+            Finding(claim + "k-means keeps 90 % of the quality", kept[kmeans] >= 0.9, text),
+            Finding(claim + "random assignment does not", kept[random] < 0.9, text),
+        ]
+    return Verdict(tuple(findings), _NOTE)
+
+
+_NOTE = (
+    "How few units will do depends on how many there are: N/50 of some hundred photographs are a "
+    "dozen units, of which two or three can be visited at ratio 0.2. A first version of this check "
+    "asked, in place of the second claim, that random assignment lose more against N/10 than "
+    "k-means; it held with deep descriptors and not with φ_Δ, where random units of 10 have little "
+    "to lose."
+)
 
 
 def plot(table: Table) -> Any:
-    """Draw one panel an assignment."""
+    """Draw one panel an assignment and data set."""
     return quality_figure(table)
 
 

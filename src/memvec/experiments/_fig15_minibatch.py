@@ -17,7 +17,7 @@ from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
 from memvec.experiments._fig07_retrieval import RATIOS
 from memvec.experiments._fig11_codes import mean_height
 from memvec.experiments._figures import quality_figure
-from memvec.experiments._minibatch import OURS, THEIRS, both_units, minibatch_data
+from memvec.experiments._minibatch import IN_PROPORTION, OURS, THEIRS, both_units, minibatch_data
 from memvec.experiments._table import Cell, Table, plain
 from memvec.theory import imbalance_factor
 
@@ -29,7 +29,7 @@ SETTINGS: dict[Any, dict[str, Any]] = {
         "runs": 1,
         "ratios": (0.12, 0.2, 0.4, 0.7, 1.1),
     },
-    "small": {"vectors": 30_000, "batch": 10_000, "epochs": 20, "runs": 2, "ratios": RATIOS},
+    "small": {"vectors": 20_000, "batch": 10_000, "epochs": 10, "runs": 2, "ratios": RATIOS},
     "paper": {"vectors": 110_000, "batch": 10_000, "epochs": 100, "runs": 3, "ratios": RATIOS},
 }
 
@@ -38,11 +38,11 @@ def compute(run: Run) -> Table:
     """Return the curves of the first run, with the imbalance factors of all in every row."""
     data = minibatch_data(run)
     rows: list[tuple[Cell, ...]] = []
-    factors: dict[str, list[float]] = {OURS: [], THEIRS: []}
+    factors: dict[str, list[float]] = {}
     with run.bar("fig15-minibatch", run.settings["runs"]) as advance:
         for number in range(run.settings["runs"]):
             for name, units in both_units(run, data, number).items():
-                factors[name].append(imbalance_factor(units.sizes))
+                factors.setdefault(name, []).append(imbalance_factor(units.sizes))
                 if number == 0:
                     rows += curve_rows(data, name, units, run.settings["ratios"])
             advance(1)
@@ -53,28 +53,42 @@ def compute(run: Run) -> Table:
 
 
 def check(table: Table) -> Verdict:
-    """Test balance and quality."""
+    """Test balance and quality, with the paper's batches and with its proportions."""
     [data] = table.values("data")
-    factor = {name: table.where(variant=name).column("imbalance")[0] for name in (OURS, THEIRS)}
-    spread = {name: table.where(variant=name).column("deviation")[0] for name in (OURS, THEIRS)}
-    height = {name: mean_height(table, data, name) for name in (OURS, THEIRS)}
-    text = ", ".join(f"{name} {factor[name]:.2f} ± {spread[name]:.2f}" for name in factor)
-    return Verdict(
-        (
+    findings = []
+    for ending in ("", IN_PROPORTION):
+        names = OURS + ending, THEIRS + ending
+        parts = [table.where(variant=name) for name in names]
+        factor = [float(part.column("imbalance")[0]) for part in parts]
+        spread = [float(part.column("deviation")[0]) for part in parts]
+        height = [mean_height(table, data, name) for name in names]
+        batches = ending.removeprefix(", ") or "batches as large as in the paper"
+        findings += [
             Finding(
-                "mini-batch k-means is far less balanced (at least 10 times the factor; paper: "
-                "183 ± 8 against 2.47 ± 0.01)",
-                bool(factor[THEIRS] >= 10 * factor[OURS]),
-                text,
+                f"{batches}: mini-batch k-means is far less balanced (at least 10 times the "
+                "factor; paper: 183 ± 8 against 2.47 ± 0.01)",
+                factor[1] >= 10 * factor[0],
+                f"{THEIRS} {factor[1]:.2f} ± {spread[1]:.2f}, {OURS} {factor[0]:.2f} ± "
+                f"{spread[0]:.2f}",
             ),
             Finding(
-                "batch spherical k-means finds more at the same complexity",
-                height[OURS] > height[THEIRS],
-                "mean share of the quality: "
-                + ", ".join(f"{name} {value:.3f}" for name, value in height.items()),
+                f"{batches}: batch spherical k-means finds more at the same complexity",
+                height[0] > height[1],
+                f"mean share of the quality: {OURS} {height[0]:.3f}, {THEIRS} {height[1]:.3f}",
             ),
-        )
-    )
+        ]
+    return Verdict(tuple(findings), NOTE)
+
+
+NOTE = (
+    "The paper's batches of 10,000 are a hundredth of its vectors and a tenth of its number of "
+    "units; among 20,000 vectors they are half of all, and mini-batch k-means sees more vectors at "
+    "a time than there are units. Batches of N/100 were added after that had been seen to make the "
+    "difference: of 10,000 vectors in 1,000 units, δ was 1.5 with batches of 10,000 and 12 to 14 "
+    "with batches of 100, whatever the seeding (k-means++ or random) and the reassignment of small "
+    "clusters (0.01 or none). A first run had 30,000 vectors and batches of 10,000 alone: δ 2.14 ± "
+    "0.03 against 1.69 ± 0.02."
+)
 
 
 def plot(table: Table) -> Any:
@@ -95,4 +109,4 @@ FIG15 = Experiment(
     "scikit-learn is today's, with its defaults but the number of epochs.",
 )
 
-__all__ = ["FIG15"]
+__all__ = ["FIG15", "NOTE"]

@@ -21,8 +21,11 @@ from memvec.evaluation import exact_top_k
 from memvec.experiments._curves import SearchedUnits, paper_config, search_units
 from memvec.experiments._data import word_rows
 from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
+from memvec.experiments._fig17_100m import MadeUpStream
 from memvec.experiments._sets import RetrievalSet
 from memvec.experiments._table import Cell, Table, plain
+from memvec.experiments._time import machine_load
+from memvec.progress import Advance
 from memvec.types import Float32Array, IntArray
 
 _AUTOTUNED: dict[str, tuple[int, float]] = {
@@ -41,48 +44,58 @@ _KMEANS_TREE: dict[str, tuple[int, float]] = {
 _LINEAR: dict[str, tuple[int, float]] = {"algorithm": (9, 0)}
 # "As many as the autotuning found necessary", in FLANN's words.
 _AUTOTUNED_CHECKS = -2
+_FLANN_NAMES = {True: "FLANN, autotuned", False: "FLANN, k-means tree"}
+_COLUMNS = (
+    "data",
+    "method",
+    "neighbours found",
+    "complexity ratio",
+    "seconds of tuning",
+    "load of a core",
+)
+_WORDS, _FAMILIES, _HIGH_DIM = "WordNet", "families in 1024 dimensions", 1024
 
 SETTINGS: dict[Any, dict[str, Any]] = {
-    "smoke": {"vectors": 2000, "queries": 100, "autotuned": False},
-    "small": {"vectors": 20_000, "queries": 300, "autotuned": True},
-    "paper": {"vectors": 110_000, "queries": 1000, "autotuned": True},
+    "smoke": {"vectors": 2000, "families": 500, "queries": 100, "autotuned": False},
+    "small": {"vectors": 20_000, "families": 5000, "queries": 300, "autotuned": True},
+    "paper": {"vectors": 110_000, "families": 50_000, "queries": 1000, "autotuned": True},
 }
 
 
 def compute(run: Run) -> Table:
-    """Return times and shares found of both."""
+    """Return times and shares found of both, on words and on made-up vectors of high dimension."""
+    n_queries, n_families = run.settings["queries"], run.settings["families"]
     rows = word_rows(run.data, run.scale)
     order = np.random.default_rng([run.seed, 14]).permutation(len(rows))
-    n_queries = run.settings["queries"]
-    queries = rows[order[:n_queries]]
-    vectors = rows[order[n_queries : n_queries + run.settings["vectors"]]]
+    rows = rows[order[: n_queries + run.settings["vectors"]]]
+    stream = MadeUpStream(n_families, _HIGH_DIM, run.seed)
+    families = stream.batch(0, n_queries + n_families)
+    table: list[tuple[Cell, ...]] = []
+    with run.bar("flann", 6) as advance:
+        for name, found in ((_WORDS, rows), (_FAMILIES, families)):
+            table += _compare(run, name, found[n_queries:], found[:n_queries], advance)
+    return Table("FLANN and memory vectors", _COLUMNS, tuple(table))
+
+
+def _compare(
+    run: Run, name: str, vectors: Float32Array, queries: Float32Array, advance: Advance
+) -> list[tuple[Cell, ...]]:
     nearest = exact_top_k(vectors, queries, 1, progress=False).ids
     tuned = run.settings["autotuned"]
-    with run.bar("flann", 3) as advance:
-        ids, seconds, building = _search(
-            _AUTOTUNED if tuned else _KMEANS_TREE,
-            _AUTOTUNED_CHECKS if tuned else 256,
-            vectors,
-            queries,
-        )
-        advance(1)
-        _, linear, _ = _search(_LINEAR, 1, vectors, queries)
-        advance(1)
-        found = float(np.mean(ids == nearest[:, 0]))
-        data = RetrievalSet("WordNet", vectors, queries, list(nearest), "found")
-        ours = {
-            f"memory vectors, {name}": _ratio_to_find(data, search_units(data, config), found)
-            for name, config in {
-                "k-means": paper_config("kmeans", "pinv", 10, run.seed),
-                "random": paper_config("random", "pinv", 10, run.seed),
-            }.items()
-        }
-        advance(1)
-    name = "FLANN, autotuned" if tuned else "FLANN, k-means tree"
-    table: list[tuple[Cell, ...]] = [plain([name, found, seconds / linear, building])]
-    table += [plain([key, found, ratio, 0.0]) for key, ratio in ours.items()]
-    columns = ("method", "neighbours found", "complexity ratio", "seconds of tuning")
-    return Table("FLANN and memory vectors", columns, tuple(table))
+    index = _AUTOTUNED if tuned else _KMEANS_TREE
+    ids, seconds, building = _search(index, _AUTOTUNED_CHECKS if tuned else 256, vectors, queries)
+    advance(1)
+    _, linear, _ = _search(_LINEAR, 1, vectors, queries)
+    advance(1)
+    found = float(np.mean(ids == nearest[:, 0]))
+    data = RetrievalSet(name, vectors, queries, list(nearest), "found")
+    rows = [plain([name, _FLANN_NAMES[tuned], found, seconds / linear, building, machine_load()])]
+    for assignment, method in (("kmeans", "k-means"), ("random", "random")):
+        units = search_units(data, paper_config(assignment, "pinv", 10, run.seed))
+        ratio = _ratio_to_find(data, units, found)
+        rows.append(plain([name, f"memory vectors, {method}", found, ratio, 0.0, machine_load()]))
+    advance(1)
+    return rows
 
 
 def _ratio_to_find(data: RetrievalSet, units: SearchedUnits, share: float) -> float:
@@ -139,23 +152,36 @@ def _matcher(index: dict[str, tuple[int, float]], n_checks: int) -> Any:
 
 def check(table: Table) -> Verdict:
     """Test that memory vectors need a smaller share of the exhaustive work."""
-    flann, kmeans, random = (float(ratio) for ratio in table.column("complexity ratio"))
-    found = table.column("neighbours found")[0]
-    text = (
-        f"FLANN {flann:.2f} of the time of its own scan, memory vectors {kmeans:.2f} (k-means) and "
-        f"{random:.2f} (random) of the products, all finding {100 * found:.1f} % of the neighbours"
-    )
-    return Verdict(
-        (
-            Finding(
-                "memory vectors have a lower complexity ratio than FLANN (paper: 0.3 against 0.8)",
-                kmeans < flann,
-                text,
-            ),
-            Finding("FLANN saves little in high dimension (ratio above 0.5)", flann > 0.5, text),
+    findings = []
+    for data in table.values("data"):
+        part = table.where(data=data)
+        flann, kmeans, random = (float(ratio) for ratio in part.column("complexity ratio"))
+        found = part.column("neighbours found")[0]
+        text = (
+            f"FLANN {flann:.2f} of the time of its own scan, memory vectors {kmeans:.2f} (k-means) "
+            f"and {random:.2f} (random) of the products, all finding {100 * found:.1f} % of the "
+            "neighbours"
         )
-    )
+        claims = {
+            "memory vectors have a lower complexity ratio than FLANN (paper: 0.3 against 0.8)": (
+                kmeans < flann
+            ),
+            "FLANN saves little in high dimension (ratio above 0.5)": flann > 0.5,
+        }
+        findings += [
+            Finding(f"{data}: {claim}", holds, text, of_paper=data == _WORDS)
+            for claim, holds in claims.items()
+        ]
+    return Verdict(tuple(findings), _NOTE)
 
+
+_NOTE = (
+    "The paper's reason is the dimension, and these embeddings have few effective ones. To look "
+    "into it, vectors made up in 1024 dimensions, three in ten of them in families, were added "
+    "after the embeddings had differed; they are not counted. Searches of FLANN are timed once: an "
+    "earlier run on the embeddings, at another load, gave it 0.16 and k-means 0.16: which of the "
+    "two is lower there is open."
+)
 
 FLANN = Experiment(
     "flann",

@@ -16,6 +16,9 @@ from memvec.experiments._sets import RetrievalSet
 from memvec.types import Float32Array, IntArray
 
 OURS, THEIRS = "batch spherical k-means", "mbk"
+# The paper has batches of 10⁴ among 10⁶ vectors in 10⁵ units: a hundredth of the vectors, and fewer
+# vectors than units. What follows a name where batches are in that proportion to fewer vectors:
+IN_PROPORTION = ", batches of N/100"
 
 
 def minibatch_data(run: Run) -> RetrievalSet:
@@ -24,17 +27,21 @@ def minibatch_data(run: Run) -> RetrievalSet:
 
 
 def both_units(run: Run, data: RetrievalSet, number: int) -> dict[str, SearchedUnits]:
-    """Return the units of either method, in the run of a number.
+    """Return the units of either method, for both sizes of batches, in the run of a number.
 
     A unit of mini-batch k-means is represented by its centroid, scaled to norm 1.
     """
-    size, batch, seed = 10, run.settings["batch"], run.seed + number
-    labels = _labels_once(_Rows(data.vectors), size, batch, seed, run.settings["epochs"])
-    config = paper_config("kmeans", "pinv", size, seed, batch_size=batch)
-    return {
-        OURS: search_units(data, config),
-        THEIRS: SearchedUnits.of_labels(data.vectors, labels, data.queries, "sum", centroids=True),
-    }
+    size, seed = 10, run.seed + number
+    batches = {"": run.settings["batch"], IN_PROPORTION: len(data.vectors) // 100}
+    units = {}
+    for ending, batch in batches.items():
+        labels = _labels_once(_Rows(data.vectors), size, batch, seed, run.settings["epochs"])
+        config = paper_config("kmeans", "pinv", size, seed, batch_size=batch)
+        units[OURS + ending] = search_units(data, config)
+        units[THEIRS + ending] = SearchedUnits.of_labels(
+            data.vectors, labels, data.queries, "sum", centroids=True
+        )
+    return units
 
 
 class _Rows:
@@ -81,4 +88,4 @@ def minibatch_labels(
     return cast(IntArray, np.asarray(labels, dtype=np.int64))
 
 
-__all__ = ["OURS", "THEIRS", "both_units", "minibatch_data", "minibatch_labels"]
+__all__ = ["IN_PROPORTION", "OURS", "THEIRS", "both_units", "minibatch_data", "minibatch_labels"]
