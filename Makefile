@@ -29,10 +29,10 @@ demo: $(READY) ## Search 10,000 real sentence embeddings and compare with the ex
 	$(BIN)/memvec demo
 
 test: lint ## Lint and run the fast tests
-	$(BIN)/python -m pytest -q -m 'not slow'
+	$(BIN)/python -m pytest -q -n auto -m 'not slow'
 
 test-all: lint ## Run every test, the slow ones too
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n auto
 
 lint: $(READY) ## ruff, mypy strict on src, the import rule between rooms
 	$(BIN)/ruff check .
