@@ -176,7 +176,6 @@ def test_rows_are_chosen_by_similarity_and_rank():
     assert rows.above(0.75).cosines.tolist() == [0.9, 0.75]
     assert rows.just_below(0.75, 0.1).cosines.tolist() == [0.7]
     assert len(rows.nearest(1)) == 3
-    assert len(rows.beyond(1)) == 0
     assert rows.n_queries == 2
     assert rows.weights.tolist() == [0.5, 0.5, 1.0]
 

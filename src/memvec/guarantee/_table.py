@@ -97,10 +97,6 @@ class CalibrationTable:
         """Return the rows among the k nearest vectors of their query."""
         return self.rows(self.ranks < k)
 
-    def beyond(self, k: int) -> CalibrationTable:
-        """Return the rows that are not among the k nearest vectors of their query."""
-        return self.rows(self.ranks >= k)
-
     def rows(self, chosen: BoolArray | IntArray) -> CalibrationTable:
         """Return some of the rows, in the order given."""
         columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
