@@ -10,16 +10,21 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, save
 from PIL import Image
 
-from images.scenes import scene, write_scenes
+from images.scenes import write_scenes
 from memvec.cli import main
-from memvec.images import Triangulation, local_descriptors, save_descriptor
+from memvec.images import (
+    Triangulation,
+    local_descriptors,
+    made_up_scene,
+    save_descriptor,
+)
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("model") / "descriptor"
     save_descriptor(
-        Triangulation.fit([local_descriptors(scene(n)) for n in range(90, 105)], 4), folder
+        Triangulation.fit([local_descriptors(made_up_scene(n)) for n in range(90, 105)], 4), folder
     )
     return str(folder)
 
@@ -28,7 +33,7 @@ def model(tmp_path_factory):
 def photos(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = write_scenes(tmp_path / "photos", range(5))
-    Image.fromarray(scene(2)[3:-3, 3:-3]).save(folder / "crop.jpg", quality=90)
+    Image.fromarray(made_up_scene(2)[3:-3, 3:-3]).save(folder / "crop.jpg", quality=90)
     return folder
 
 
@@ -71,7 +76,7 @@ def test_odd_files_are_reported_and_the_rest_is_indexed(photos, model):
     (photos / "half.jpg").write_bytes(content[: len(content) // 2])
     Image.new("RGB", (1, 1)).save(photos / "dot.png")
     bomb(photos / "bomb.png")
-    Image.fromarray(scene(8)).convert("CMYK").save(photos / "cmyk.jpg", quality=95)
+    Image.fromarray(made_up_scene(8)).convert("CMYK").save(photos / "cmyk.jpg", quality=95)
     output = run("index", photos, "--descriptor", model)
     assert "7 new" in output
     assert "3 skipped" in output

@@ -161,7 +161,8 @@ def test_descriptors_of_photographs_are_plugged_in_by_their_files(tmp_path):
     ("key", "scale", "text"),
     [
         ("", "small", "Made-up descriptors"),
-        ("ukb56/gem1280.npy,gardens-point/day_left_gem1280.npy", "small", "GeM features of a CNN"),
+        ("ukb56/gem1280.npy,gardens-point/day_left_gem1280.npy", "small", "GeM features of"),
+        ("ukb56/made384.npy,gardens-point/day_left_made384.npy", "smoke", "Photographs made up"),
         ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "small", "φ_Δ of 1920 dim"),
         ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "smoke", "Made-up descriptors"),
         ("ukb56/phi1920.npy,holidays", "small", "The data sets are the paper's."),
@@ -170,6 +171,14 @@ def test_descriptors_of_photographs_are_plugged_in_by_their_files(tmp_path):
 )
 def test_note_tells_what_the_photographs_were(key, scale, text):
     assert text in photo_note(key, scale)
+
+
+def test_note_tells_what_the_deep_descriptors_were():
+    key = ",".join(
+        f"ukb56/{kind}.npy,gardens-point/day_left_{kind}.npy" for kind in ("phi1920", "gem1280")
+    )
+    assert "GeM features" in photo_note(key, "small", "gem1280")
+    assert "φ_Δ of 1920" in photo_note(key, "small")
 
 
 def test_without_data_there_are_made_up_sets_and_the_sample():

@@ -70,6 +70,16 @@ def test_result_is_computed_again_when_something_changed(tmp_path, change):
     assert len(calls) == 2
 
 
+def test_fresh_run_starts_without_checkpoints(tmp_path):
+    calls = []
+    run_experiment(experiment(calls), "smoke", tmp_path)
+    calls[0].checkpoints.mkdir(parents=True)
+    (calls[0].checkpoints / "tally.npz").touch()
+    run_experiment(experiment(calls), "smoke", tmp_path, fresh=True)
+    assert calls[1].checkpoints == calls[0].checkpoints
+    assert not calls[1].checkpoints.exists()
+
+
 def test_missing_package_gives_a_result_that_did_not_run(tmp_path):
     def compute(run):
         raise MissingExtraError("This", "nothing", "reproduce")

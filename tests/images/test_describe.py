@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from images.scenes import scene, write_scenes
+from images.scenes import write_scenes
 from memvec.errors import FileFormatError, InvalidValueError
 from memvec.images import (
     DescriptorCache,
@@ -18,13 +18,14 @@ from memvec.images import (
     describe_photos,
     find_photos,
     local_descriptors,
+    made_up_scene,
     training_bags,
 )
 
 
 @pytest.fixture(scope="module")
 def model():
-    return Triangulation.fit([local_descriptors(scene(seed)) for seed in range(90, 100)], 4)
+    return Triangulation.fit([local_descriptors(made_up_scene(seed)) for seed in range(90, 100)], 4)
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def photos(tmp_path):
 def test_vectors_are_those_of_each_photo_alone(photos, model):
     described = describe_photos(find_photos(photos), model)
     assert os.path.basename(described.paths[0]) == "scene000.png"
-    expected = [model.describe(scene(seed)) for seed in range(5)]
+    expected = [model.describe(made_up_scene(seed)) for seed in range(5)]
     np.testing.assert_array_equal(described.vectors, expected)
     assert repr(described) == "Described(5 photographs, 0 from the cache, 0 skipped)"
 
@@ -53,7 +54,7 @@ def test_unreadable_files_are_reported_and_skipped(photos, model):
     Image.new("RGB", (1, 1)).save(photos / "c-tiny.png")
     Image.new("RGB", (64, 64)).save(photos / "d-black.png")
     (photos / "e-gone.png").symlink_to(photos / "nowhere.png")
-    Image.fromarray(scene(7)).convert("CMYK").save(photos / "f-cmyk.jpg", quality=95)
+    Image.fromarray(made_up_scene(7)).convert("CMYK").save(photos / "f-cmyk.jpg", quality=95)
     described = describe_photos(find_photos(photos), model)
     reasons = {os.path.basename(entry.path): entry.reason for entry in described.skipped}
     assert list(reasons) == ["a-text.jpg", "b-half.png", "c-tiny.png", "d-black.png", "e-gone.png"]
@@ -96,11 +97,11 @@ def test_cache_knows_content_not_names(photos, model, tmp_path, monkeypatch):
     with DescriptorCache(tmp_path / "cache.sqlite", model) as cache:
         first = describe_photos(find_photos(photos), model, cache=cache)
         (photos / "scene000.png").rename(photos / "renamed.png")
-        Image.fromarray(scene(8)).save(photos / "scene001.png")
+        Image.fromarray(made_up_scene(8)).save(photos / "scene001.png")
         again = describe_photos(find_photos(photos), model, cache=cache)
     assert (first.n_cached, again.n_cached) == (0, 4)
     np.testing.assert_array_equal(again.vectors[0], first.vectors[0])
-    np.testing.assert_array_equal(again.vectors[1], model.describe(scene(8)))
+    np.testing.assert_array_equal(again.vectors[1], model.describe(made_up_scene(8)))
 
 
 def test_cache_keeps_descriptors_apart(photos, model, tmp_path):
@@ -161,6 +162,7 @@ def test_describe_refuses_a_limit_of_nothing(model):
     ("module", "call", "package"),
     [
         ("PIL", "read_photo(__file__)", "pillow"),
+        ("PIL", "made_up_scene(0)", "pillow"),
         ("cv2", "local_descriptors(numpy.zeros((64, 64, 3), 'uint8'))", "opencv-python-headless"),
         ("onnxruntime", "OnnxDescriptor(b'', OnnxConfig('m')).dim", "onnxruntime"),
     ],

@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from images.scenes import scene
 from memvec.errors import CorruptIndexError, FileFormatError, InvalidValueError
 from memvec.images import (
     SiftConfig,
@@ -14,6 +13,7 @@ from memvec.images import (
     democratic_weights,
     learn_vocabulary,
     local_descriptors,
+    made_up_scene,
     open_descriptor,
     power_law,
     root_sift,
@@ -40,7 +40,7 @@ def fitted():
 
 @pytest.fixture(scope="module")
 def on_scenes():
-    bags = [local_descriptors(scene(seed)) for seed in range(15)]
+    bags = [local_descriptors(made_up_scene(seed)) for seed in range(15)]
     return Triangulation.fit(bags, 8)
 
 
@@ -57,19 +57,19 @@ def test_root_sift_has_norm_one_and_leaves_zero_rows_out():
 
 
 def test_local_descriptors_are_the_same_each_time():
-    first, second = (local_descriptors(scene(3)) for _ in range(2))
+    first, second = (local_descriptors(made_up_scene(3)) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     np.testing.assert_allclose(np.linalg.norm(first, axis=1), 1, atol=1e-6)
 
 
 def test_local_descriptors_stay_within_the_number_asked():
-    assert len(local_descriptors(scene(3), SiftConfig(max_features=20))) == 20
+    assert len(local_descriptors(made_up_scene(3), SiftConfig(max_features=20))) == 20
 
 
 def test_large_photo_is_scaled_down_first():
-    large = np.repeat(np.repeat(scene(3), 4, axis=0), 4, axis=1)
+    large = np.repeat(np.repeat(made_up_scene(3), 4, axis=0), 4, axis=1)
     few = local_descriptors(large, SiftConfig(max_side=160))
-    np.testing.assert_array_equal(few, local_descriptors(scene(3)))
+    np.testing.assert_array_equal(few, local_descriptors(made_up_scene(3)))
 
 
 def test_photo_of_one_colour_has_no_descriptor():
@@ -230,8 +230,8 @@ def test_descriptors_that_cancel_out_have_no_direction(fitted):
 
 
 def test_copies_are_nearer_than_other_photos(on_scenes):
-    original, other = (on_scenes.describe(scene(seed)) for seed in (50, 51))
-    crop = on_scenes.describe(scene(50)[5:-5, 5:-5])
+    original, other = (on_scenes.describe(made_up_scene(seed)) for seed in (50, 51))
+    crop = on_scenes.describe(made_up_scene(50)[5:-5, 5:-5])
     assert original.shape == (896,)
     np.testing.assert_allclose(np.linalg.norm(original), 1, atol=1e-6)
     # Seen: 0.831 and 0.079; 190 pairs of other scenes lie between -0.060 and 0.168.
@@ -263,7 +263,7 @@ def test_vlad_of_photos_has_1024_dimensions():
     bags = [np.abs(rng.standard_normal((12, 128))).astype(np.float32) for _ in range(1030)]
     vlad = Vlad.fit(bags, n_words=8)
     assert vlad.dim == 1024
-    assert vlad.describe(scene(1)).shape == (1024,)
+    assert vlad.describe(made_up_scene(1)).shape == (1024,)
     assert repr(vlad) == "Vlad(8 words, dimension 1024, power 0.5)"
 
 
@@ -280,11 +280,13 @@ def test_vlad_refuses_what_cannot_be(fitted):
 
 @pytest.mark.parametrize("kind", ["triangulation", "vlad"])
 def test_saved_descriptor_describes_alike(tmp_path, on_scenes, kind):
-    bags = [local_descriptors(scene(seed)) for seed in range(12)]
+    bags = [local_descriptors(made_up_scene(seed)) for seed in range(12)]
     descriptor = on_scenes if kind == "triangulation" else Vlad.fit(bags, dim=8, n_words=4)
     save_descriptor(descriptor, tmp_path / "model")
     again = open_descriptor(tmp_path / "model")
-    np.testing.assert_array_equal(again.describe(scene(60)), descriptor.describe(scene(60)))
+    np.testing.assert_array_equal(
+        again.describe(made_up_scene(60)), descriptor.describe(made_up_scene(60))
+    )
     assert fingerprint(again) == fingerprint(descriptor)
     assert repr(again) == repr(descriptor)
 

@@ -6,19 +6,24 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from images.scenes import scene, write_scenes
+from images.scenes import write_scenes
 from memvec.errors import (
     FileFormatError,
     IndexNotFoundError,
     InvalidTypeError,
     InvalidValueError,
 )
-from memvec.images import PhotoLibrary, Triangulation, local_descriptors
+from memvec.images import (
+    PhotoLibrary,
+    Triangulation,
+    local_descriptors,
+    made_up_scene,
+)
 
 
 @pytest.fixture(scope="module")
 def model():
-    return Triangulation.fit([local_descriptors(scene(seed)) for seed in range(90, 105)], 4)
+    return Triangulation.fit([local_descriptors(made_up_scene(seed)) for seed in range(90, 105)], 4)
 
 
 @pytest.fixture
@@ -52,7 +57,7 @@ def test_folder_goes_in_with_paths_as_ids(library, photos):
 def test_second_time_only_differences_are_taken(library, photos):
     library.add_folder(photos)
     assert counts(library.add_folder(photos)) == (0, 0, 6, 0)
-    Image.fromarray(scene(50)).save(photos / "scene001.png")
+    Image.fromarray(made_up_scene(50)).save(photos / "scene001.png")
     (photos / "scene002.png").rename(photos / "moved.png")
     (photos / "scene003.png").write_text("no longer a photograph")
     (photos / "scene004.png").unlink()
@@ -74,7 +79,7 @@ def test_folders_do_not_disturb_each_other(library, photos, tmp_path):
 
 def test_copy_is_found_by_a_photo_from_outside(library, photos, tmp_path):
     library.add_folder(photos)
-    Image.fromarray(scene(3)[4:-4, 4:-4]).save(tmp_path / "crop.jpg", quality=90)
+    Image.fromarray(made_up_scene(3)[4:-4, 4:-4]).save(tmp_path / "crop.jpg", quality=90)
     found = library.search(tmp_path / "crop.jpg")
     assert [hit.path for hit in found.hits] == [str(photos / "scene003.png")]
     assert found.hits[0].score > 0.5
@@ -89,8 +94,8 @@ def test_best_are_ordered_and_never_more_than_there_are(library, photos):
 
 
 def test_duplicates_are_grouped(library, photos):
-    Image.fromarray(scene(2)[3:-3, 3:-3]).save(photos / "copy.png")
-    Image.fromarray(scene(2)).save(photos / "same.bmp")
+    Image.fromarray(made_up_scene(2)[3:-3, 3:-3]).save(photos / "copy.png")
+    Image.fromarray(made_up_scene(2)).save(photos / "same.bmp")
     library.add_folder(photos)
     found = library.duplicates()
     assert names(found) == [["copy.png", "same.bmp", "scene002.png"]]
@@ -102,8 +107,8 @@ def test_duplicates_are_grouped(library, photos):
 
 def test_largest_group_of_duplicates_comes_first(library, photos):
     for copy in ("b", "c"):
-        Image.fromarray(scene(3)).save(photos / f"{copy}.png")
-    Image.fromarray(scene(1)).save(photos / "a.png")
+        Image.fromarray(made_up_scene(3)).save(photos / f"{copy}.png")
+    Image.fromarray(made_up_scene(1)).save(photos / "a.png")
     library.add_folder(photos)
     assert list(map(len, library.duplicates().groups)) == [3, 2]
 
@@ -132,7 +137,7 @@ def test_library_opens_again(library, photos, tmp_path, model):
         assert len(opened) == 6
         assert opened.similarity == 0.5
         np.testing.assert_array_equal(
-            opened.descriptor.describe(scene(1)), model.describe(scene(1))
+            opened.descriptor.describe(made_up_scene(1)), model.describe(made_up_scene(1))
         )
     with PhotoLibrary.create(tmp_path / "photos.mv", model, similarity=0.5) as again:
         assert len(again) == 6

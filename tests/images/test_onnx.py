@@ -7,11 +7,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from images.scenes import scene
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError
 from memvec.images import (
     OnnxConfig,
     OnnxDescriptor,
+    made_up_scene,
     open_descriptor,
     read_onnx_config,
     save_descriptor,
@@ -68,13 +68,13 @@ def test_output_of_the_model_is_the_vector(folder):
 )
 def test_positions_are_pooled(folder, pooling, expected):
     model = descriptor(folder, pooling=pooling, scale=1.0)
-    pixels = scene(0, height=8, width=8)
+    pixels = made_up_scene(0, height=8, width=8, n_discs=250)
     vector = np.array([expected(np.maximum(pixels[:, :, c], 1e-6)) for c in range(3)])
     np.testing.assert_allclose(model.describe(pixels), vector / np.linalg.norm(vector), atol=1e-5)
 
 
 def test_unpooled_output_is_flattened(folder):
-    pixels = scene(0, height=8, width=8)
+    pixels = made_up_scene(0, height=8, width=8, n_discs=250)
     flat = pixels.transpose(2, 0, 1).ravel() / np.linalg.norm(pixels.astype(float))
     np.testing.assert_allclose(descriptor(folder).describe(pixels), flat, atol=1e-6)
 
@@ -130,7 +130,9 @@ def test_saved_model_needs_no_other_file(folder):
     save_descriptor(model, folder / "saved")
     (folder / "tiny.onnx").unlink()
     again = open_descriptor(folder / "saved")
-    np.testing.assert_array_equal(again.describe(scene(1)), model.describe(scene(1)))
+    np.testing.assert_array_equal(
+        again.describe(made_up_scene(1)), model.describe(made_up_scene(1))
+    )
     assert again.config == model.config
 
 
@@ -173,21 +175,21 @@ def test_text_is_no_mean():
 def test_file_that_is_no_model_is_refused(tmp_path):
     (tmp_path / "tiny.onnx").write_bytes(b"nothing")
     with pytest.raises(FileFormatError, match=r"tiny\.onnx is no ONNX model"):
-        descriptor(tmp_path).describe(scene(0))
+        descriptor(tmp_path).describe(made_up_scene(0))
 
 
 def test_unknown_output_is_refused(folder):
     with pytest.raises(FileFormatError, match="has no output 'logits', but same, means"):
-        descriptor(folder, output="logits").describe(scene(0))
+        descriptor(folder, output="logits").describe(made_up_scene(0))
 
 
 def test_wrong_input_size_is_refused(folder):
     with pytest.raises(FileFormatError, match=r"tiny\.onnx refuses its input"):
-        descriptor(folder, size=[9, 9]).describe(scene(0))
+        descriptor(folder, size=[9, 9]).describe(made_up_scene(0))
 
 
 def test_output_without_a_row_for_the_image_is_refused(tmp_path):
     nodes = [helper.make_node("ReduceMean", ["image"], ["mean"], axes=[0, 1, 2], keepdims=0)]
     save_model(tmp_path / "tiny.onnx", nodes, [helper.make_tensor_value_info("mean", INFO, (8,))])
     with pytest.raises(FileFormatError, match=r"answers one image with shape \(8,\)"):
-        descriptor(tmp_path).describe(scene(0))
+        descriptor(tmp_path).describe(made_up_scene(0))

@@ -23,16 +23,18 @@ from memvec.images import (
 from memvec.types import Float32Array
 
 
-def describe_photographs(data: DataFolders, scale: Scale, kept: Path) -> None:
+def describe_photographs(
+    data: DataFolders, scale: Scale, kept: Path, kind: str | None = None
+) -> None:
     """Write φ_Δ of the photographs among the data to the folder `kept`, as experiments read it.
 
     The first half of the training photographs, by name, gives vocabulary, mean and whitening; the
-    second half are distractors. What is in the folder already is not computed again.
+    second half are distractors. What is in the folder already is not computed again. The files are
+    named by the kind of descriptor, which is ``phi`` and the dimension unless it is given.
     """
     n_words = WORDS[scale]
-    name = f"phi{(n_words - 1) * 128}"
+    files = described_files(kept, kind or f"phi{(n_words - 1) * 128}")
     photos = {stem: _photos(data, folder) for stem, folder in PHOTO_FOLDERS.items()}
-    files = {stem: kept / stem.format(kind=name) for stem in photos}
     if all(file.is_file() for file in files.values()):
         return
     street = _photos(data, TRAINING_FOLDER)
@@ -44,6 +46,11 @@ def describe_photographs(data: DataFolders, scale: Scale, kept: Path) -> None:
     with DescriptorCache(kept / "vectors.sqlite", model) as cache:
         for stem, paths in photos.items():
             _write(files[stem], _vectors(paths, model, cache))
+
+
+def described_files(kept: Path, kind: str) -> dict[str, Path]:
+    """Return where the descriptors of each folder of photographs are kept."""
+    return {stem: kept / stem.format(kind=kind) for stem in PHOTO_FOLDERS}
 
 
 def _photos(data: DataFolders, name: str) -> list[str]:
@@ -79,4 +86,4 @@ def _write(path: Path, vectors: Float32Array) -> None:
     os.replace(part, path)
 
 
-__all__ = ["describe_photographs"]
+__all__ = ["describe_photographs", "described_files"]

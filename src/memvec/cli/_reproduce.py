@@ -13,6 +13,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 from memvec.cli._describe import describe_photographs
+from memvec.cli._made_up import describe_made_up
+from memvec.errors import MissingExtraError
 from memvec.experiments import (
     EXPERIMENTS,
     SCALES,
@@ -22,6 +24,7 @@ from memvec.experiments import (
     Table,
     Verdict,
     latest_result,
+    photo_kind,
     run_experiment,
     write_report,
 )
@@ -109,6 +112,8 @@ def reproduce(
     if describe:
         describe_photographs(DataFolders(tuple(data)), scale, described)
     folders = DataFolders((*data, described) if described.is_dir() else tuple(data))
+    if scale == "smoke" and any(EXPERIMENTS[name].photographs for name in names):
+        folders = _with_photographs(folders, out / "made-up")
     results, failed = {}, []
     for name in names:
         try:
@@ -135,6 +140,21 @@ def reproduce(
     if failed:
         click.echo(f"Error: {', '.join(failed)} did not run to the end.", err=True)
         sys.exit(1)
+
+
+def _with_photographs(given: DataFolders, folder: Path) -> DataFolders:
+    """Make up photographs where none are given, or say what is missing for that."""
+    if photo_kind(given, "smoke") is not None:
+        return given
+    try:
+        describe_made_up(folder)
+    except MissingExtraError as error:
+        click.echo(
+            f"{error}\nWithout it, made-up vectors take the place of described photographs.",
+            err=True,
+        )
+        return given
+    return DataFolders((*given.folders, folder))
 
 
 def _print_list(names: list[str], out: Path, as_json: bool) -> None:

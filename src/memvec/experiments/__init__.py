@@ -4,7 +4,14 @@
 `write_report` makes the page of all.
 """
 
-from memvec.experiments._data import PHOTO_FOLDERS, TRAINING_FOLDER, WORDS, DataFolders
+from memvec.experiments._data import (
+    MADE_UP,
+    PHOTO_FOLDERS,
+    TRAINING_FOLDER,
+    WORDS,
+    DataFolders,
+    photo_kind,
+)
 from memvec.experiments._errata import ErratumRow, errata_rows, errata_table
 from memvec.experiments._experiment import SCALES, Experiment, Finding, Run, Scale, Verdict
 from memvec.experiments._registry import EXPERIMENTS
@@ -14,6 +21,7 @@ from memvec.experiments._table import Cell, Table
 
 __all__ = [
     "EXPERIMENTS",
+    "MADE_UP",
     "PHOTO_FOLDERS",
     "SCALES",
     "TRAINING_FOLDER",
@@ -32,6 +40,7 @@ __all__ = [
     "errata_table",
     "latest_result",
     "load_result",
+    "photo_kind",
     "run_experiment",
     "write_report",
 ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -71,14 +72,20 @@ class SearchedUnits:
 
     def threshold(self, ratio: float) -> float:
         """Return the lowest τ at which queries cost at most `ratio` on average."""
-        order = np.argsort(-self.scores, axis=None, kind="stable")
-        sizes = np.broadcast_to(self.sizes, self.scores.shape).ravel()[order]
-        n_queries, n_vectors = len(self.scores), len(self.labels)
-        costs = len(self.sizes) / n_vectors + np.cumsum(sizes) / (n_queries * n_vectors)
+        order, costs = self._by_score
         affordable = int(np.searchsorted(costs, ratio * (1 + 1e-9), side="right"))
         if affordable == 0:
             return float("inf")
         return float(self.scores.ravel()[order[affordable - 1]])
+
+    @cached_property
+    def _by_score(self) -> tuple[IntArray, Float64Array]:
+        """All pairs of query and unit by falling score, and what the first so many cost."""
+        order = np.argsort(-self.scores, axis=None, kind="stable")
+        sizes = np.broadcast_to(self.sizes, self.scores.shape).ravel()[order]
+        n_queries, n_vectors = len(self.scores), len(self.labels)
+        costs = len(self.sizes) / n_vectors + np.cumsum(sizes) / (n_queries * n_vectors)
+        return order, costs
 
     def ratios(self, threshold: float) -> Float64Array:
         """Return C(τ)/N of each query."""

@@ -3,7 +3,8 @@
 Descriptors of photographs are looked for as ``gardens-point/day_left_KIND.npy`` (and so on) and
 ``ukb56/KIND.npy``, of a KIND listed in `DESCRIPTORS`, the best first. ``memvec reproduce
 --describe`` makes such files of photographs; a folder that holds them beside those given with
-``--data`` is enough to plug others in.
+``--data`` is enough to plug others in. At the scale "smoke" the command makes up photographs where
+none are given.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from string import ascii_letters, digits
 from typing import Any
 
 import numpy as np
@@ -25,9 +27,11 @@ from memvec.types import Float32Array
 
 # Centroids of φ_Δ at each scale; the paper has 16 and 64, which give 1920 and 8064 dimensions.
 WORDS = {"smoke": 4, "small": 16, "paper": 64}
-# φ_Δ as in the paper, else GeM-pooled features of EfficientNet-Lite0.
+# φ_Δ as in the paper, else GeM-pooled features of EfficientNet-Lite0; at the scale "smoke" φ_Δ of
+# photographs that were made up.
+MADE_UP = "made384"
 DESCRIPTORS = {
-    "smoke": ("phi384",),
+    "smoke": ("phi384", MADE_UP),
     "small": ("phi1920", "gem1280"),
     "paper": ("phi8064", "phi1920", "gem1280"),
 }
@@ -67,10 +71,12 @@ _KNOWN = (
     "tiny-imagenet",
     "ukb56/gem1280.npy",
     "ukb56/phi384.npy",
+    "ukb56/made384.npy",
     "ukb56/phi1920.npy",
     "ukb56/phi8064.npy",
     "gardens-point/day_left_gem1280.npy",
     "gardens-point/day_left_phi384.npy",
+    "gardens-point/day_left_made384.npy",
     "gardens-point/day_left_phi1920.npy",
     "gardens-point/day_left_phi8064.npy",
     "holidays",
@@ -108,30 +114,50 @@ def paper_sets(data: DataFolders) -> list[RetrievalSet]:
 
 def photo_sets(data: DataFolders, scale: str, kind: str | None = None) -> list[RetrievalSet]:
     """Return Gardens Point by day and by night and UKB-56, or sets made up in their place."""
-    kinds = [name for name in DESCRIPTORS[scale] if kind is None or name == kind]
-    for name in kinds:
-        files = [data.find(f"gardens-point/{walk}_{name}.npy") for walk in _WALKS]
-        objects = data.find(f"ukb56/{name}.npy")
-        if objects is not None and all(file is not None for file in files):
-            walks = [_rows(file) for file in files if file is not None]
-            return _photo_sets(name, walks, _rows(objects), *_others(data, name))
-    return _made_up()
+    name = photo_kind(data, scale, kind)
+    if name is None:
+        return _made_up()
+    *walks, objects = (_rows(file) for file in _photo_files(data, name))
+    return _photo_sets(name, walks, objects, *_others(data, name))
 
 
-def photo_note(key: str, scale: str) -> str:
+def photo_kind(data: DataFolders, scale: str, kind: str | None = None) -> str | None:
+    """Return the descriptors of photographs that a scale uses, None where there are none."""
+    wanted = len(_WALKS) + 1
+    kinds = (name for name in _kinds(scale, kind) if len(_photo_files(data, name)) == wanted)
+    return next(kinds, None)
+
+
+def _photo_files(data: DataFolders, kind: str) -> list[Path]:
+    """Return those files that are there, of the three walks and the objects."""
+    names = [f"gardens-point/{walk}_{kind}.npy" for walk in _WALKS]
+    found = (data.find(name) for name in (*names, f"ukb56/{kind}.npy"))
+    return [file for file in found if file is not None]
+
+
+def _kinds(scale: str, kind: str | None) -> tuple[str, ...]:
+    """Return the descriptors to look for; where a scale has not the kind asked for, its own."""
+    return (kind,) if kind in DESCRIPTORS[scale] else DESCRIPTORS[scale]
+
+
+def photo_note(key: str, scale: str, kind: str | None = None) -> str:
     """Return what the sets of photographs were in a run, for `DataFolders.key` of its data."""
     there = key.split(",")
     if scale != "smoke" and {"holidays", "oxford5k", "ukb"} & set(there):
         return "The data sets are the paper's."
-    for kind in DESCRIPTORS[scale]:
-        if f"ukb56/{kind}.npy" in there and f"gardens-point/day_left_{kind}.npy" in there:
-            return _KIND_NOTES["gem" if kind.startswith("gem") else "phi"].format(kind[3:])
+    for name in _kinds(scale, kind):
+        if f"ukb56/{name}.npy" in there and f"gardens-point/day_left_{name}.npy" in there:
+            return _KIND_NOTES[name.rstrip(digits)].format(_dim(name))
     return "Made-up descriptors of scenes seen several times stand for Holidays, Oxford5k and UKB."
 
 
 _KIND_NOTES = {
     "gem": "Gardens Point and UKB-56 among 5,000 images of Tiny-ImageNet stand for Holidays, "
-    "Oxford5k and UKB; GeM features of a CNN, whitened to 512 dimensions on other images, for φ_Δ.",
+    "Oxford5k and UKB. Descriptors are GeM features of EfficientNet-Lite0, a CNN, whitened to 512 "
+    "dimensions on other images.",
+    "made": "Photographs made up of discs, frames of a walk by day and by night and objects, stand "
+    "for Holidays, Oxford5k and UKB. Descriptors are φ_Δ of {} dimensions, computed by "
+    "memvec.images.",
     "phi": "Gardens Point (200 places, by day and by night) and UKB-56 (14 objects) stand for "
     "Holidays, Oxford5k and UKB. Descriptors are φ_Δ of {} dimensions, summed, without power law, "
     "computed by memvec.images; vocabulary and whitening were learned on street photographs of "
@@ -142,6 +168,7 @@ _KIND_NOTES = {
 
 
 _WALKS = ("day_right", "day_left", "night_right")
+_NAMES = ("Gardens Point", "UKB-56")
 
 
 def _photo_sets(
@@ -155,14 +182,15 @@ def _photo_sets(
     objects = project(objects)
     groups = np.arange(len(objects)).reshape(-1, 4)
     # With few photographs of streets, objects are distractors of places and places of objects.
-    scarce = kind.startswith("phi")
+    scarce = not kind.startswith("gem")
     among = np.concatenate([objects, others]) if scarce else others
     views = [day_right, day_left, night_right] if scarce else []
+    walk, things = ("made-up walk", "made-up objects") if kind == MADE_UP else _NAMES
     return [
-        _places("Gardens Point, day", day_right, day_left, among),
-        _places("Gardens Point, night", night_right, day_right, among),
+        _places(f"{walk}, day", day_right, day_left, among),
+        _places(f"{walk}, night", night_right, day_right, among),
         RetrievalSet(
-            "UKB-56",
+            things,
             np.concatenate([objects, *views, others]),
             objects,
             list(np.repeat(groups, 4, axis=0)),
@@ -192,10 +220,14 @@ def _others(
         return _as_they_are, _rows(street)
     folder = data.find("tiny-imagenet")
     if kind != "gem1280" or folder is None:
-        return _as_they_are, np.empty((0, int(kind.lstrip("gemphi"))), dtype=np.float32)
+        return _as_they_are, np.empty((0, _dim(kind)), dtype=np.float32)
     rows = _steps(folder / "gem1280_int8.npy", folder / "scales.npy")
     projection = Projection.fit(rows[::2], 512, center=True, whiten=True)
     return projection.apply, projection.apply(rows[1::2])
+
+
+def _dim(kind: str) -> int:
+    return int(kind.lstrip(ascii_letters))
 
 
 def _as_they_are(rows: Float32Array) -> Float32Array:
@@ -230,7 +262,7 @@ def walk_in_order(data: DataFolders, scale: str) -> tuple[Float32Array, Float32A
         if all(file is not None for file in files):
             project, _ = _others(data, kind)
             right, left = (project(_rows(file)) for file in files if file is not None)
-            return left, right, "Gardens Point in order"
+            return left, right, f"{'made-up walk' if kind == MADE_UP else _NAMES[0]} in order"
     rng = np.random.default_rng(5)
     steps = rng.standard_normal((200, 128))
     walk = np.empty_like(steps)
@@ -239,13 +271,13 @@ def walk_in_order(data: DataFolders, scale: str) -> tuple[Float32Array, Float32A
         walk[frame] = 0.8 * walk[frame - 1] + 0.6 * steps[frame]
     again = walk + 0.6 * rng.standard_normal(walk.shape)
     both = [checks.unit_rows(rows, "rows", "walk_in_order") for rows in (walk, again)]
-    return both[0], both[1], "made-up walk"
+    return both[0], both[1], "made-up vectors in order"
 
 
 def _made_up() -> list[RetrievalSet]:
     return [
-        made_up_views("made-up scenes", 40, 5, 800, 96, seed=1),
-        made_up_views("made-up objects", 25, 4, 700, 96, seed=2),
+        made_up_views("made-up vectors of scenes", 40, 5, 800, 96, seed=1),
+        made_up_views("made-up vectors of objects", 25, 4, 700, 96, seed=2),
     ]
 
 
@@ -262,11 +294,13 @@ def _steps(path: Path, scales: Path) -> Float32Array:
 
 __all__ = [
     "DESCRIPTORS",
+    "MADE_UP",
     "PHOTO_FOLDERS",
     "TRAINING_FOLDER",
     "WORDS",
     "DataFolders",
     "paper_sets",
+    "photo_kind",
     "photo_note",
     "photo_sets",
     "three_sets",

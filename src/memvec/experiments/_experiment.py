@@ -132,9 +132,11 @@ class Experiment:
         draw.
     data_note : str
         How the data differs from the paper's; the page puts what the photographs were in the place
-        of ``{photographs}``.
+        of ``{photographs}``, and of ``{deep photographs}`` those with deep descriptors.
     show_table : bool
         Whether the page prints the table.
+    photographs : bool
+        Whether it searches descriptors of photographs.
     """
 
     name: str
@@ -146,6 +148,7 @@ class Experiment:
     plot: Callable[[Table], Any] | None = None
     data_note: str = ""
     show_table: bool = False
+    photographs: bool = False
 
 
 __all__ = ["SCALES", "Experiment", "Finding", "Outcome", "Run", "Scale", "Settings", "Verdict"]

@@ -72,6 +72,7 @@ FIG05 = Experiment(
     check,
     plot,
     data_note=FIG04.data_note,
+    photographs=True,
 )
 
 __all__ = ["FIG05"]

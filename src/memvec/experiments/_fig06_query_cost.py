@@ -1,6 +1,6 @@
 """Figure 6: what single queries cost, at the same number of units visited.
 
-Data: as for figure 4; so many units are visited that the complexity ratio is about 0.2. Command:
+Data: as for figure 4; the share of the units visited is the paper's, about 0.055. Command:
 ``memvec reproduce fig06-query-cost``. Expected outcome: a smaller spread with pinv k-means than
 with sum k-means. Known drift: as for figure 4.
 """
@@ -18,7 +18,8 @@ from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index
 
 _SUMS = ("k-means sum", "k-means sum+norm")
-_RATIO = 0.2
+# The paper visits 7 of 149 units (Holidays), 30 of 506 (Oxford5k) and 60 of 1020 (UKB).
+_SHARE = 0.055
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"unit_size": 10},
@@ -36,8 +37,7 @@ def compute(run: Run) -> Table:
         for data in sets:
             for variant, config in configs.items():
                 index = Index.build(data.vectors, config=config)
-                n_units = len(index.unit_sizes)
-                visited = max(1, round((_RATIO - n_units / len(index)) * n_units))
+                visited = max(1, round(_SHARE * len(index.unit_sizes)))
                 spent = index.range_search(data.queries, 1.0, units=visited).spent
                 ratios = (spent.counts[:, 0] + spent.counts[:, 2]) / len(index)
                 rows += [plain([data.name, variant, visited, ratio]) for ratio in ratios]
@@ -77,7 +77,9 @@ def check(table: Table) -> Verdict:
             ]
     note = SUM_NOTE + (
         " A first version of this check asked for less scatter and the same mean at once, against "
-        "plain sums alone, and held in 0 of 3 claims: the means differ."
+        "plain sums alone, and held in 0 of 3 claims: the means differ. It visited a tenth of the "
+        "units, which would cost 0.2 if all were of one size; now it is 0.055 of them, as in the "
+        "paper, where it costs about 0.2 since the units visited are larger than others."
     )
     return Verdict(tuple(findings), note)
 
@@ -97,6 +99,7 @@ FIG06 = Experiment(
     check,
     plot,
     data_note=FIG04.data_note,
+    photographs=True,
 )
 
 __all__ = ["FIG06"]

@@ -92,6 +92,7 @@ FIG07 = Experiment(
     check,
     plot,
     data_note="{photographs}",
+    photographs=True,
 )
 
 __all__ = ["FIG07", "RATIOS"]

@@ -102,6 +102,7 @@ FIG08 = Experiment(
     check,
     plot,
     data_note="{photographs}",
+    photographs=True,
 )
 
 __all__ = ["FIG08"]

@@ -91,6 +91,7 @@ FIG09 = Experiment(
     plot,
     data_note="{photographs} The paper reduces 8064 dimensions to 1024; PCA finds no more "
     "directions than there are vectors to learn from.",
+    photographs=True,
 )
 
 __all__ = ["FIG09"]

@@ -57,8 +57,8 @@ FIG10 = Experiment(
     compute,
     check,
     plot,
-    data_note="Gardens Point and UKB-56 among 5,000 images of Tiny-ImageNet, GeM features of "
-    "EfficientNet-Lite0, stand for Holidays, Oxford5k and UKB with neural codes.",
+    data_note="{deep photographs} The paper has neural codes of 4096 dimensions.",
+    photographs=True,
 )
 
 __all__ = ["FIG10"]

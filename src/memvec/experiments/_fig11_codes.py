@@ -144,6 +144,7 @@ FIG11 = Experiment(
     _check(symmetric=True),
     plot,
     data_note=_NOTE,
+    photographs=True,
 )
 FIG12 = Experiment(
     "fig12-codes-asymmetric",
@@ -154,6 +155,7 @@ FIG12 = Experiment(
     _check(symmetric=False),
     plot,
     data_note=_NOTE,
+    photographs=True,
 )
 
 __all__ = ["FIG11", "FIG12", "mean_height"]

@@ -181,6 +181,7 @@ FIG13 = Experiment(
     data_note="WordNet embeddings, matches above cosine 0.6, stand for Holidays+Flickr1M; the "
     "quality is the share of matches found. Units of 500 hold more vectors than there are "
     "dimensions (384); the paper's had 1920.",
+    photographs=True,
 )
 
 __all__ = ["FIG13", "stream_units"]

@@ -1,8 +1,8 @@
 """Figure 14: k-means in batches of several sizes.
 
-Data: WordNet embeddings, matches above cosine 0.6. Command: ``memvec reproduce fig14-batches``.
-Expected outcome: batches are better than random units and close to k-means of everything. Known
-drift: the paper's data is Holidays+Flickr1M, its batches are of 10⁴ to 10⁶.
+Data: WordNet embeddings, all there are, matches above cosine 0.6. Command: ``memvec reproduce
+fig14-batches``. Expected outcome: batches are better than random units and close to k-means of
+everything. Known drift: the paper's data is Holidays+Flickr1M, its full set 10⁶ vectors.
 """
 
 from __future__ import annotations
@@ -25,18 +25,28 @@ from memvec.experiments._figures import quality_figure
 from memvec.experiments._table import Cell, Table, plain
 from memvec.index import IndexConfig
 
+# WordNet has 117,659 synsets; some of them ask.
+_ALL = 117_000
+
 SETTINGS: dict[Any, dict[str, Any]] = {
-    "smoke": {"batches": (300,), "runs": 2, "ratios": (0.12, 0.2, 0.4, 0.7, 1.1)},
-    "small": {"batches": (1000, 5000), "runs": 3, "ratios": RATIOS},
-    "paper": {"batches": (1000, 10_000, 50_000), "runs": 3, "ratios": RATIOS},
+    "smoke": {
+        "vectors": 1500,
+        "batches": (300,),
+        "runs": 2,
+        "ratios": (0.12, 0.2, 0.4, 0.7, 1.1),
+    },
+    "small": {"vectors": _ALL, "batches": (1000, 10_000, 50_000), "runs": 3, "ratios": RATIOS},
+    "paper": {"vectors": _ALL, "batches": (1000, 10_000, 50_000), "runs": 5, "ratios": RATIOS},
 }
 
 
 def compute(run: Run) -> Table:
     """Return the mean curve of several runs for each batch size, with its deviation."""
-    data = words(run.data, run.scale, run.seed)
+    data = words(run.data, run.scale, run.seed, run.settings["vectors"])
     names: list[tuple[str, int | None]] = [("random", None)]
-    names += [(f"batches of {size}", size) for size in run.settings["batches"]]
+    # Among fewer vectors, such as the packaged sample, the larger batches would be all of them.
+    sizes = (size for size in run.settings["batches"] if size < len(data.vectors))
+    names += [(f"batches of {size}", size) for size in sizes]
     names.append(("full", None))
     rows: list[tuple[Cell, ...]] = []
     with run.bar("fig14-batches", len(names) * run.settings["runs"]) as advance:
@@ -106,7 +116,9 @@ FIG14 = Experiment(
     compute,
     check,
     plot,
-    data_note="WordNet embeddings, matches above cosine 0.6, stand for Holidays+Flickr1M.",
+    data_note="WordNet embeddings, 117,000 where they are given, matches above cosine 0.6, stand "
+    "for Holidays+Flickr1M. A first version had 20,000 vectors and batches of 1000 and 5000; runs "
+    "of batches of 5000 differed by 0.041 at ratio 0.11, and the other two claims held.",
 )
 
 __all__ = ["FIG14"]

@@ -116,6 +116,7 @@ POWER_LAW = Experiment(
     check,
     plot,
     data_note="{photographs}",
+    photographs=True,
 )
 
 __all__ = ["POWER_LAW"]

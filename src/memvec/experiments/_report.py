@@ -113,8 +113,9 @@ def _section(
 
 
 def _remarks(experiment: Experiment, verdict: Verdict, result: Result) -> list[str]:
-    photographs = photo_note(result.data, result.scale)
-    data = experiment.data_note.replace("{photographs}", photographs)
+    data = experiment.data_note
+    for place, kind in (("{photographs}", None), ("{deep photographs}", "gem1280")):
+        data = data.replace(place, photo_note(result.data, result.scale, kind))
     remarks = " ".join(text for text in (verdict.note, data) if text)
     return [remarks, ""] if remarks else []
 

@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 import platform
+import shutil
 import time
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -93,6 +94,8 @@ def run_experiment(
     found = load_result(experiment.name, scale, out)
     if found is None or fresh or found.fingerprint != mark or found.table is None:
         checkpoints = folder / "checkpoints" / f"{experiment.name}-{mark[:12]}"
+        if fresh:
+            shutil.rmtree(checkpoints, ignore_errors=True)
         run = Run(experiment.settings[scale], scale, seed, folders, checkpoints, progress)
         found = _compute(experiment, run, mark)
         _save(found, folder)

@@ -118,6 +118,7 @@ TAB01 = Experiment(
     check,
     data_note=FIG04.data_note,
     show_table=True,
+    photographs=True,
 )
 
 __all__ = ["TAB01"]

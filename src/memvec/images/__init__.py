@@ -9,6 +9,7 @@ from memvec.images._describe import Described, describe_photos, training_bags
 from memvec.images._descriptor import ImageDescriptor, open_descriptor, save_descriptor
 from memvec.images._folder import Skipped, find_photos
 from memvec.images._library import PhotoLibrary
+from memvec.images._made_up import made_up_scene, made_up_view
 from memvec.images._onnx import OnnxDescriptor
 from memvec.images._onnx_config import OnnxConfig, read_onnx_config
 from memvec.images._photo import Photo, read_photo
@@ -44,6 +45,8 @@ __all__ = [
     "find_photos",
     "learn_vocabulary",
     "local_descriptors",
+    "made_up_scene",
+    "made_up_view",
     "open_descriptor",
     "power_law",
     "read_onnx_config",
