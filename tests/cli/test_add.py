@@ -170,3 +170,18 @@ def test_killed_half_way_and_run_again_holds_each_row_once(empty):
     assert found["items"] == 400
     assert found["unchanged"] >= 200
     assert [metadata["n"] for _, metadata in contents(empty).values()] == list(range(400))
+
+
+def test_files_of_one_name_do_not_share_ids(empty, vectors):
+    for name in ("one", "two"):
+        Path(name).mkdir()
+    np.save("one/part.npy", vectors[:10])
+    np.save("two/part.npy", vectors[:10])
+    output = " ".join(run("add", empty, "one/part.npy", "two/part.npy", code=2).split())
+    assert "Invalid value for 'FILE...': one/part.npy and two/part.npy have the same name" in output
+    assert run_json("add", empty, "one/part.npy", "./one/part.npy")["unchanged"] == 20
+    assert run_json("add", empty, "two/part.npy", "--first-id", 0)["added"] == 10
+    lines = [json.dumps({"id": i, "vector": row}) for i, row in enumerate(vectors.tolist(), 50)]
+    for name, half in (("one", lines[:10]), ("two", lines[10:20])):
+        Path(name, "part.jsonl").write_text("\n".join(half))
+    assert run_json("add", empty, "one/part.jsonl", "two/part.jsonl")["added"] == 20

@@ -134,8 +134,32 @@ def test_queries_of_another_dimension_name_the_file(things):
     assert "'vectors' parameter of queries.npy must be of dimension 8" in output
 
 
-def test_unknown_id_is_an_error(things):
-    assert "Got 'zebra', which does not exist" in run("search", things, "--like", "zebra", code=1)
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["search", "things.mv", "--like", "zebra"], "'--like': no item has the id 'zebra'."),
+        (["range", "things.mv", "--like", "5"], "'--like': no item has the id '5'."),
+        (["delete", "things.mv", "t1", "zebra"], "'ID': no item has the id 'zebra'."),
+        (["delete", "things.mv", "--ids", "ids.txt"], "'--ids': no item has the id 'gnu'."),
+    ],
+)
+def test_unknown_id_names_the_flag(things, arguments, text):
+    Path("ids.txt").write_text("t1\ngnu\n")
+    assert f"Invalid value for {text}" in run(*arguments, code=2)
+    assert run_json("info", things)["n_items"] == 30
+
+
+@pytest.mark.parametrize("more", [["--json"], ["--limit", 100], ["--show", "year"]])
+def test_lines_stand_alone(things, more):
+    output = run("range", things, "--like", "t3", "--lines", *more, code=2)
+    assert f"{more[0]} has no meaning beside --lines" in output
+
+
+def test_create_takes_the_level_of_promises(folder):
+    asked = ("--guarantee", "high_probability", "--confidence", 0.9)
+    made = run_json("create", "c.mv", "--dim", 4, *asked, "--promise-at", 0.9, "--promise-at", 0.8)
+    assert made["guarantee"] == "high_probability"
+    assert (made["confidence"], made["similarities"]) == (0.9, [0.8, 0.9])
 
 
 def test_missing_collection_is_named(folder):
@@ -160,7 +184,7 @@ def test_delete_by_id_file_and_filter(things):
 
 
 def test_delete_of_a_missing_id_deletes_nothing(things):
-    assert "Got 't99', which does not exist" in run("delete", things, "t0", "t99", code=1)
+    assert "no item has the id 't99'" in run("delete", things, "t0", "t99", code=2)
     assert run_json("delete", things, "t0", "t99", "--missing-ok")["items"] == 29
 
 

@@ -13,11 +13,12 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 
 import memvec
-from memvec.collection import verify_collection
+from memvec.collection import _sealing, verify_collection
 from memvec.storage import disk
 
 DIM = 4
@@ -157,14 +158,19 @@ def disk_is_full(layer):
     return -1
 
 
-def make_template(folder):
-    """Make a collection of two segments and waiting vectors, some of each deleted."""
+def make_template(folder, operation="seal"):
+    """Make a collection of two segments and waiting vectors, some of each deleted.
+
+    What waits is sealed where segments are to be merged: that is one commit, and nothing else.
+    """
     with memvec.open(folder, dim=DIM, config=CONFIG, seal_at=0) as collection:
         collection.add(VECTORS[:12], ids=range(12))
         collection.seal()
         collection.add(VECTORS[12:20], ids=range(12, 20))
         collection.seal()
         collection.add(VECTORS[20:26], metadata=[{"i": i} for i in range(6)])
+        if operation == "merge":
+            collection.seal()
         collection.delete([3, 15, 21])
 
 
@@ -184,6 +190,12 @@ def seal(collection):
     collection.seal()
 
 
+def merge(collection):
+    """Seal where nothing waits: three segments of one size become one."""
+    with mock.patch.object(_sealing, "FAN_OUT", 3):
+        collection.seal()
+
+
 def compact(collection):
     collection.compact()
 
@@ -193,7 +205,8 @@ def create(collection):
 
 
 OPERATIONS = {
-    operation.__name__: operation for operation in (create, add, upsert, delete, seal, compact)
+    operation.__name__: operation
+    for operation in (create, add, upsert, delete, seal, merge, compact)
 }
 
 
@@ -244,7 +257,7 @@ def killed_everywhere(parent, operation, moments):
     look = survey_of_creation if operation == "create" else survey
     template = parent / "template"
     if operation != "create":
-        make_template(template)
+        make_template(template, operation)
     old, new, steps = states(parent, template, operation)
     for moment in moments:
         for number, step in enumerate([*steps, None]):

@@ -37,7 +37,8 @@ def check_deaths(folder, operation, moments):
 
 @needs_fork
 @pytest.mark.parametrize(
-    ("operation", "moments", "n_steps"), [("add", ["before", "half"], 25), ("seal", ["before"], 70)]
+    ("operation", "moments", "n_steps"),
+    [("add", ["before", "half"], 25), ("seal", ["before"], 70)],
 )
 def test_death_before_any_step_leaves_old_or_new(quick_path, operation, moments, n_steps):
     steps = check_deaths(quick_path, operation, moments)
@@ -81,6 +82,8 @@ def fails_for_lack_of_space(operation, collection):
         pytest.param("upsert", True, marks=pytest.mark.slow),
         pytest.param("delete", False, marks=pytest.mark.slow),
         pytest.param("seal", False, marks=pytest.mark.slow),
+        pytest.param("merge", False, marks=pytest.mark.slow),
+        pytest.param("merge", True, marks=pytest.mark.slow),
         pytest.param("compact", False, marks=pytest.mark.slow),
         pytest.param("compact", True, marks=pytest.mark.slow),
     ],
@@ -88,7 +91,7 @@ def fails_for_lack_of_space(operation, collection):
 def test_full_disk_at_any_step_changes_nothing(quick_path, operation, lasting):
     """The operation fails and leaves the old state, or works; done again, it works."""
     template = quick_path / "template"
-    faults.make_template(template)
+    faults.make_template(template, operation)
     old, new, _ = faults.states(quick_path, template, operation)
     failures = 0
     for number in range(10_000):

@@ -82,6 +82,20 @@ def test_add_of_an_existing_id_changes_nothing(collection, vectors):
     assert collection.add(vectors[:1], ids=["c"]) == ["c"]
 
 
+def test_numbers_for_ids_end_with_64_bits(collection, vectors):
+    collection.add(vectors[:1], ids=[HUGE - 2])
+    assert collection.add(vectors[1:2]) == [HUGE - 1]
+    change = collection.stats().change
+    text = rf"'ids' parameter of Collection.add must be given where.*Got none after {HUGE - 1}"
+    with pytest.raises(InvalidValueError, match=text):
+        collection.add(vectors[:2])
+    assert collection.add(vectors[2:3]) == [HUGE]
+    with pytest.raises(InvalidValueError, match=rf"fewer than 1 integers.*none after {HUGE} "):
+        collection.add(vectors[:1])
+    assert (len(collection), collection.stats().change) == (3, change + 1)
+    assert collection.add(vectors[3:4], ids=["named"]) == ["named"]
+
+
 def test_delete_of_an_unknown_id_changes_nothing(collection, vectors):
     collection.add(vectors[:2], ids=["a", "b"])
     with pytest.raises(InvalidValueError, match=r"ids that exist. Got 'c', which does not exist"):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import memvec
+from memvec.collection import _state
 from memvec.errors import (
     CorruptIndexError,
     IndexNotFoundError,
@@ -44,10 +45,19 @@ def test_settings_are_kept(path):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("dim", 4), ("similarity", 0.5), ("miss_rate", 0.5), ("seal_at", 1)],
+    [
+        ("dim", 4),
+        ("similarity", 0.5),
+        ("miss_rate", 0.5),
+        ("guarantee", "exact"),
+        ("confidence", 0.5),
+        ("similarities", [0.5]),
+        ("seal_at", 1),
+    ],
 )
 def test_other_settings_than_those_of_the_creation_are_refused(path, name, value):
     memvec.open(path, dim=3).close()
+    memvec.open(path, guarantee="expected", confidence=0.95, similarities=[0.7]).close()
     before = content(path)
     text = f"The '{name}' parameter of memvec.open must be .*, as the collection was created with"
     with pytest.raises(InvalidValueError, match=text):
@@ -62,6 +72,12 @@ def test_other_settings_than_those_of_the_creation_are_refused(path, name, value
         ({"dim": 2, "similarity": 2}, InvalidValueError, "'similarity' parameter of memvec.open"),
         ({"dim": 2, "miss_rate": 0}, InvalidValueError, "'miss_rate' parameter of memvec.open"),
         ({"dim": 2, "config": {}}, InvalidTypeError, "must be an IndexConfig. Got {}"),
+        ({"dim": 2, "guarantee": "sure"}, InvalidValueError, "'guarantee' .* must be one of"),
+        ({"dim": 2, "confidence": 1}, InvalidValueError, "'confidence' parameter of memvec.open"),
+        ({"dim": 2, "similarities": 0.7}, InvalidTypeError, "a sequence of at least one.*Got 0.7"),
+        ({"dim": 2, "similarities": "ab"}, InvalidTypeError, "a sequence of at least.*Got 'ab'"),
+        ({"dim": 2, "similarities": []}, InvalidValueError, "at least one similarity. Got none"),
+        ({"dim": 2, "similarities": [2]}, InvalidValueError, "'similarities' parameter of memvec"),
         ({"dim": 2, "seal_at": -1}, InvalidValueError, "must be an integer >= 0. Got -1"),
     ],
 )
@@ -185,6 +201,47 @@ def test_reader_keeps_its_state_until_refresh(path, vectors):
             reader.refresh()
             assert (len(reader), 0 in reader) == (99, False)
             assert reader.get([1])[0].metadata == {"new": True}
+
+
+def test_refresh_reads_what_is_new(path, vectors, monkeypatch):
+    """Old blobs and tables are not read again; what comes of them is what a new reader sees."""
+    config = memvec.IndexConfig(codes="none", unit_size=4, reserve=8)
+    with memvec.open(path, dim=DIM, similarity=0.3, config=config, seal_at=0) as writer:
+        writer.add(vectors[:60])
+        writer.seal()
+        writer.add(vectors[60:90])
+        with memvec.open(path, read_only=True) as reader:
+            read = []
+            check = _state.crc_text
+            monkeypatch.setattr(_state, "crc_text", lambda crc: read.append(1) or check(crc))
+            writer.add(vectors[90:100])
+            writer.delete([61])
+            read.clear()
+            reader.refresh()
+            assert len(read) == 1
+            assert_same_items(path, reader)
+            writer.seal()
+            writer.add(vectors[100:110])
+            reader.refresh()
+            assert_same_items(path, reader)
+            known = dict(reader._store.state.calibration)
+            assert known
+            writer.add(vectors[110:120])
+            reader.refresh()
+            now = reader._store.state.calibration
+            assert all(now[key] is table for key, table in known.items())
+            assert_same_items(path, reader)
+            writer.compact()
+            reader.refresh()
+            assert_same_items(path, reader)
+
+
+def assert_same_items(path, reader):
+    with memvec.open(path, read_only=True) as fresh:
+        expected = [(item.id, item.vector.tolist()) for item in fresh.items()]
+        assert [(item.id, item.vector.tolist()) for item in reader.items()] == expected
+        assert reader._store.state.calibration.keys() == fresh._store.state.calibration.keys()
+        assert reader.stats() == fresh.stats()
 
 
 def test_reader_opens_after_a_writer_that_still_runs(path, vectors):

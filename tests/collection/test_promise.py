@@ -1,11 +1,14 @@
 """One promise for all segments together."""
 
+import json
+import shutil
+
 import numpy as np
 import pytest
 
 import memvec
 import naive
-from memvec.collection import repair_collection, verify_collection
+from memvec.collection import _promise, repair_collection, verify_collection
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.evaluation import Ranges, count_misses, exact_range
 
@@ -116,8 +119,6 @@ def test_explanations_agree_with_the_search(collection):
 
 
 def test_calibration_follows_merges_and_deletes(folder, tmp_path):
-    import shutil
-
     shutil.copytree(folder, tmp_path / "copy.mv")
     with memvec.open(tmp_path / "copy.mv") as collection:
         before = collection.range_search(QUERIES[:1]).certificate
@@ -133,8 +134,6 @@ def test_calibration_follows_merges_and_deletes(folder, tmp_path):
 
 
 def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
-    import shutil
-
     broken = tmp_path / "broken.mv"
     shutil.copytree(folder, broken)
     with memvec.open(broken) as collection:
@@ -150,12 +149,10 @@ def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
 
 
 def test_deletes_that_no_calibration_query_matches_solve_nothing_again(folder, tmp_path):
-    import shutil
-
     shutil.copytree(folder, tmp_path / "copy.mv")
     with memvec.open(tmp_path / "copy.mv") as collection:
         collection.range_search(QUERIES[:1])
-        table = collection._promises._whole(collection._store.state)
+        table = collection._promises._whole(collection._store.state).table
         strangers = sorted(set(range(N)) - set(table.keys.tolist()))
         kept = len(collection._promises._kept)
         collection.delete(strangers[:5])
@@ -205,3 +202,80 @@ def test_waiting_vectors_are_scanned_by_codes(tmp_path):
         best = collection.search(QUERIES[:50], 5, guarantee="exact")
         same = np.mean([len(set(a) & set(b)) / 5 for a, b in zip(top.ids, best.ids, strict=True)])
         assert same >= 0.9
+
+
+def test_rows_that_do_not_pass_are_spared(folder, tmp_path):
+    """What a filter or a deletion takes out is not scored, and the rest is answered alike."""
+    path = shutil.copytree(folder, tmp_path / "c.mv")
+    with memvec.open(path, seal_at=0) as collection:
+        collection.add(clustered(5, 2500), metadata=[{"even": i % 2 == 0} for i in range(2500)])
+        whole = collection.range_search(QUERIES, guarantee="model")
+        even = collection.range_search(QUERIES, where={"even": True}, guarantee="model")
+        assert rows_of(even) == [[name for name in row if name % 2 == 0] for row in rows_of(whole)]
+        assert even.work.units_visited == whole.work.units_visited
+        assert even.work.codes_tested < 0.52 * whole.work.codes_tested  # seen: 0.503
+        assert even.work.exact_products < 0.52 * whole.work.exact_products  # seen: 0.501
+        collection.delete([item.id for item in collection.items(where={"even": False})])
+        left = collection.range_search(QUERIES, guarantee="model")
+        assert rows_of(left) == rows_of(even)
+        assert left.work.exact_products == even.work.exact_products
+
+
+def rows_of(hits):
+    return [row.ids.tolist() for row in hits]
+
+
+def test_what_counts_is_looked_up_once(folder, tmp_path, monkeypatch):
+    path, asked = shutil.copytree(folder, tmp_path / "c.mv"), []
+    look_up = _promise._Whole.counting
+    monkeypatch.setattr(
+        _promise._Whole, "counting", lambda *args: asked.append(1) or look_up(*args)
+    )
+    with memvec.open(path, seal_at=0) as collection:
+        for where, n_asked in ((None, 1), ({"even": True}, 2), (None, 2), ({"even": True}, 2)):
+            collection.range_search(QUERIES[:2], where=where)
+            assert len(asked) == n_asked
+        collection.add(clustered(6, 1))
+        collection.range_search(QUERIES[:2], where={"even": True})
+        assert len(asked) == 2
+        collection.delete([0])
+        for _ in range(2):
+            collection.range_search(QUERIES[:2])
+        assert len(asked) == 3
+        monkeypatch.setattr(_promise, "_MOST_KEPT", 1)
+        collection.range_search(QUERIES[:2], where={"even": False})
+        assert len(collection._promises._recent) == len(collection._promises._kept) == 1
+
+
+def test_collection_is_created_for_a_level_and_a_list_of_similarities(tmp_path):
+    asked = {"guarantee": "high_probability", "confidence": 0.9, "similarities": [0.8, 0.7, 0.8]}
+    path = tmp_path / "c.mv"
+    with memvec.open(path, dim=DIM, miss_rate=0.1, seal_at=0, **asked) as collection:
+        collection.add(VECTORS[:6000])
+        collection.seal()
+    with memvec.open(path, **asked) as collection:
+        assert collection.settings.similarities == (0.7, 0.8)
+        for similarity in (0.7, 0.8):
+            certificate = collection.range_search(QUERIES[:5], similarity).certificate
+            assert (certificate.level, certificate.confidence) == ("high_probability", 0.9)
+        # One that is not listed is searched at the next lower level, or refused if it is named.
+        assert collection.range_search(QUERIES[:5], 0.75).certificate.level == "expected"
+        with pytest.raises(InvalidValueError, match="similarit"):
+            collection.range_search(QUERIES[:5], 0.75, guarantee="high_probability")
+    # Of the segment, opened by itself, the same is promised.
+    assert memvec.Index.open(path / "segments" / "000001").design.similarities == (0.7, 0.8)
+
+
+def test_settings_of_promises_are_written_where_they_differ(tmp_path):
+    with memvec.open(tmp_path / "c.mv", dim=DIM) as collection:
+        written = json.loads(collection.settings.to_json())
+        assert not {"guarantee", "confidence", "similarities"} & written.keys()
+        assert collection.settings.listed == (0.7,)
+
+
+def test_exact_collection_misses_nothing(tmp_path):
+    with memvec.open(tmp_path / "c.mv", dim=DIM, guarantee="exact", seal_at=0) as collection:
+        collection.add(VECTORS[:2000])
+        collection.seal()
+        assert collection.range_search(QUERIES[:5]).certificate.level == "exact"
+        assert collection.search(QUERIES[:5], 3).certificate.level == "exact"

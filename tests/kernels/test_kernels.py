@@ -89,6 +89,7 @@ def test_members_at_the_limit_are_decided_by_the_canonical_score():
                 np.array([0, 2000]),
                 np.array([0]),
                 limit,
+                np.empty(0, dtype=bool),
                 found,
                 scores,
             )

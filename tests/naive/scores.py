@@ -32,6 +32,7 @@ def sorted_scores(vectors, query, hidden=None):
     return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
 
 
-def matches(vectors, query, similarity, hidden=None):
+def matches(vectors, query, similarity, hidden=None, allowed=None):
     ranked = sorted_scores(vectors, query, hidden)
-    return [(i, score) for i, score in ranked if score >= similarity - 1e-6]
+    found = [(i, score) for i, score in ranked if score >= similarity - 1e-6]
+    return [(i, score) for i, score in found if allowed is None or allowed[i]]

@@ -52,9 +52,8 @@ def unit_test(unit_vectors, query, thresholds):
     ]
 
 
-def range_in_units(vectors, labels, unit_vectors, query, thresholds, similarity):
+def range_in_units(vectors, labels, unit_vectors, query, thresholds, similarity, allowed=None):
     """The paper's search: matches among the members of the units that pass."""
     passed = set(unit_test(unit_vectors, query, thresholds))
-    return [
-        (row, score) for row, score in matches(vectors, query, similarity) if labels[row] in passed
-    ]
+    found = matches(vectors, query, similarity, allowed=allowed)
+    return [(row, score) for row, score in found if labels[row] in passed]

@@ -60,7 +60,8 @@ class _Rows:
 @click.option(
     "--first-id",
     type=int,
-    help="Number the rows from here on. Without it, rows of a FILE without ids are NAME:ROW.",
+    help="Number the rows from here on. Without it, rows of a FILE without ids are NAME:ROW, "
+    "after the name of the FILE without its folder.",
 )
 @click.option("--replace", is_flag=True, help="Replace items that have the same ids.")
 @click.option(
@@ -103,11 +104,14 @@ def add(
         raise click.UsageError("Give --ids or --first-id, not both.")
     counts = _Counts()
     with memvec.open(collection) as opened:
+        named: dict[str, str] = {}
         for path in files:
             total = None if path == STDIN else count_rows(path, field=field)
             # What comes through a pipe has no known length, and no bar.
             with progress_bar(path, total or 0, None if total else False) as advance:
                 for block in blocks_of(path, field, ids, metadata, batch):
+                    if block.ids is None and first_id is None:
+                        _check_name(path, named)
                     rows = _ready(opened, block, path, first_id)
                     _write(opened, rows, path, counts, replace=replace)
                     advance(len(block))
@@ -118,6 +122,17 @@ def add(
     there = f", {counts.unchanged:,} were there already" if counts.unchanged else ""
     replaced = f", {counts.replaced:,} replaced" if counts.replaced else ""
     click.echo(f"Added {counts.added:,} items{replaced}{there}; {collection} holds {n_items:,}.")
+
+
+def _check_name(path: str, named: dict[str, str]) -> None:
+    """Raise where rows of two files would have the same ids, NAME:ROW; `named` is taken down."""
+    other = named.setdefault(Path(path).name, path)
+    if Path(other).resolve() != Path(path).resolve():
+        raise click.BadParameter(
+            f"{other} and {path} have the same name, and their rows would have the same ids "
+            "(NAME:ROW). Give --ids, rename one, or add each with its own --first-id.",
+            param_hint="'FILE...'",
+        )
 
 
 def _ready(collection: Collection, block: VectorBlock, path: str, first_id: int | None) -> _Rows:

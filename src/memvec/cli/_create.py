@@ -11,8 +11,9 @@ import click
 
 import memvec
 from memvec import IndexConfig
-from memvec.cli._options import json_option
+from memvec.cli._options import json_option, level_choice
 from memvec.cli._output import echo_json
+from memvec.index import Guarantee
 
 
 def _config(
@@ -53,6 +54,28 @@ def _config(
     help="Share ε of the matches that searches may miss.",
 )
 @click.option(
+    "--guarantee",
+    type=level_choice,
+    default="expected",
+    show_default=True,
+    help="What searches promise that do not ask for a level themselves.",
+)
+@click.option(
+    "--confidence",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.95,
+    show_default=True,
+    help="Of high_probability.",
+)
+@click.option(
+    "--promise-at",
+    "similarities",
+    type=click.FloatRange(0, 1, min_open=True),
+    multiple=True,
+    help="A similarity that high_probability may be asked for; repeatable, all are promised at "
+    "once. Without it: --similarity.",
+)
+@click.option(
     "--seal-at",
     type=click.IntRange(0),
     default=10_000,
@@ -72,6 +95,9 @@ def create(
     dim: int,
     similarity: float,
     miss_rate: float,
+    guarantee: Guarantee,
+    confidence: float,
+    similarities: tuple[float, ...],
     seal_at: int,
     config: IndexConfig | None,
     as_json: bool,
@@ -86,7 +112,15 @@ def create(
     if (Path(path) / "catalog.sqlite").exists():
         raise click.BadParameter(f"{path} is a collection already.", param_hint="'COLLECTION'")
     with memvec.open(
-        path, dim=dim, similarity=similarity, miss_rate=miss_rate, config=config, seal_at=seal_at
+        path,
+        dim=dim,
+        similarity=similarity,
+        miss_rate=miss_rate,
+        guarantee=guarantee,
+        confidence=confidence,
+        similarities=similarities or None,
+        config=config,
+        seal_at=seal_at,
     ) as collection:
         settings = collection.settings
     if as_json:

@@ -57,9 +57,7 @@ def delete(
     if not names and id_file is None and where is None:
         raise click.UsageError("Give an ID, --ids or --where.")
     with memvec.open(collection) as opened:
-        ids = _chosen(opened, names, id_file, where)
-        if missing_ok:
-            ids = [name for name in ids if name in opened]
+        ids = _chosen(opened, names, id_file, where, missing_ok=missing_ok)
         if not dry_run:
             opened.delete(ids)
         n_items = len(opened)
@@ -71,12 +69,21 @@ def delete(
 
 
 def _chosen(
-    collection: Collection, names: tuple[str, ...], id_file: Any, where: dict[str, Any] | None
+    collection: Collection,
+    names: tuple[str, ...],
+    id_file: Any,
+    where: dict[str, Any] | None,
+    *,
+    missing_ok: bool,
 ) -> list[Id]:
-    ids = known_ids(collection, names)
-    if id_file is not None:
-        lines = (line.rstrip("\n") for line in id_file)
-        ids += [typed_id(collection, line) for line in lines if line]
+    lines = [] if id_file is None else [line.rstrip("\n") for line in id_file]
+    ids = list[Id]()
+    for texts, flag in ((names, "ID"), ([line for line in lines if line], "--ids")):
+        if missing_ok:
+            typed = [typed_id(collection, text) for text in texts]
+            ids += [name for name in typed if name in collection]
+        else:
+            ids += known_ids(collection, texts, flag)
     if where is not None:
         ids += [item.id for item in collection.items(where)]
     return list(dict.fromkeys(ids))

@@ -72,6 +72,7 @@ where_option = click.option(
     callback=_parsed_filter,
     help="""Only items whose metadata passes, such as '{"year": {"$gte": 2020}}'.""",
 )
+level_choice = click.Choice(["model", "expected", "high_probability", "exact"])
 promise_options = options(
     click.option(
         "--miss-rate",
@@ -80,14 +81,14 @@ promise_options = options(
     ),
     click.option(
         "--guarantee",
-        type=click.Choice(["model", "expected", "high_probability", "exact"]),
-        help="What the answer must promise; exact misses nothing. Without it: expected, or what "
-        "the evidence supports.",
+        type=level_choice,
+        help="What the answer must promise; exact misses nothing. Without it: the level of the "
+        "collection, or what the evidence supports.",
     ),
     click.option(
         "--confidence",
         type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Of high_probability; 0.95 without it.",
+        help="Of high_probability; that of the collection without it.",
     ),
 )
 threads_option = click.option(
@@ -102,14 +103,17 @@ field_options = options(
         "(hdf5), the only column of lists (parquet), vector (jsonl).",
     ),
     click.option(
-        "--ids", metavar="NAME", help="The same of the ids. Without it: id or ids, if there."
+        "--ids",
+        metavar="NAME",
+        help="Array, dataset, column or key of the ids. Without it: id or ids, if there.",
     ),
     click.option(
         "--metadata",
         metavar="NAME",
         multiple=True,
-        help="The same of a value of the metadata; repeat it for several, * stands for all "
-        "others. Without it: metadata, if there, which holds whole objects.",
+        help="Array, dataset, column or key that becomes a value of the metadata, under its own "
+        "name; repeat it for several, * stands for all others. Without it: metadata, if there, "
+        "which holds whole objects.",
     ),
 )
 file_path = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -139,9 +143,13 @@ def _shown(path: str) -> str:
     return "standard input" if path == STDIN else path
 
 
-def known_ids(collection: Collection, texts: Iterable[str]) -> list[Id]:
-    """Return ids that people typed; see `typed_id`."""
-    return [typed_id(collection, text) for text in texts]
+def known_ids(collection: Collection, texts: Iterable[str], flag: str) -> list[Id]:
+    """Return ids that people typed for a flag, all of which exist; see `typed_id`."""
+    ids = [typed_id(collection, text) for text in texts]
+    for name in ids:
+        if name not in collection:
+            raise click.BadParameter(f"no item has the id {name!r}.", param_hint=f"'{flag}'")
+    return ids
 
 
 def typed_id(collection: Collection, text: str) -> Id:
@@ -189,6 +197,7 @@ __all__ = [
     "gather",
     "json_option",
     "known_ids",
+    "level_choice",
     "options",
     "promise_options",
     "similarity_option",

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import click
 import numpy as np
+from click.core import ParameterSource
 
 import memvec
 from memvec import Collection
@@ -49,7 +50,10 @@ _asking = options(
     collection_argument,
     file_argument("queries", required=False, metavar="[QUERIES]"),
     click.option(
-        "--like", multiple=True, metavar="ID", help="Query with a stored item; repeatable."
+        "--like",
+        multiple=True,
+        metavar="ID",
+        help="Query with the vector of the item of this id; repeatable.",
     ),
     click.option("--vectors", "field", metavar="NAME", help="Field of QUERIES with the vectors."),
     where_option,
@@ -79,7 +83,13 @@ def _limit(default: int) -> Command:
 
 @click.command()
 @_asking
-@click.option("-k", type=click.IntRange(1), default=10, show_default=True, help="How many.")
+@click.option(
+    "-k",
+    type=click.IntRange(1),
+    default=10,
+    show_default=True,
+    help="Items to find for each query.",
+)
 @click.option(
     "--fuse",
     type=click.Choice(["pinv", "sum"]),
@@ -127,7 +137,10 @@ def search(
 @similarity_option
 @_limit(100)
 @click.option(
-    "--lines", is_flag=True, help="Print one line of JSON a match, as they are found; no table."
+    "--lines",
+    is_flag=True,
+    help="Print one line of JSON a match, as they are found: no table, no certificate. Without "
+    "--json, --limit and --show.",
 )
 @_answering
 def range_command(
@@ -153,6 +166,8 @@ def range_command(
       memvec range synsets.mv --like whale --similarity 0.7 --show text
       memvec range synsets.mv queries.npy --similarity 0.8 --guarantee exact --lines
     """  # noqa: D301 - click wants the character itself, not its name
+    if lines:
+        _refuse_beside_lines()
     with memvec.open(collection, read_only=True) as opened:
         asked = _queries(opened, queries, like, field)
         if lines:
@@ -166,6 +181,14 @@ def range_command(
         _print(opened, asked, hits, found, f"Above {above:g}", limit, show, as_json=as_json)
 
 
+def _refuse_beside_lines() -> None:
+    """Raise where options were given that lines of JSON do not heed."""
+    context = click.get_current_context()
+    for name, flag in (("as_json", "--json"), ("limit", "--limit"), ("show", "--show")):
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
+            raise click.UsageError(f"{flag} has no meaning beside --lines: leave one of them out.")
+
+
 def _queries(
     collection: Collection, path: str | None, like: tuple[str, ...], field: str | None
 ) -> _Queries:
@@ -174,7 +197,7 @@ def _queries(
     if path is not None:
         blocks = blocks_of(path, field, None, ())
         return _Queries(*gathered(blocks, path, collection.dim))
-    names = known_ids(collection, like)
+    names = known_ids(collection, like, "--like")
     return _Queries(np.stack([item.vector for item in collection.get(names)]), list(names))
 
 

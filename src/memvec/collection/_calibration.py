@@ -58,17 +58,34 @@ def write_tables(catalog: Catalog, tables: Iterable[tuple[int, int, CalibrationT
         catalog.execute("INSERT INTO calibration VALUES (?, ?, ?, ?)", row)
 
 
-def read_tables(catalog: Catalog) -> dict[tuple[int, int], CalibrationTable]:
-    """Return all tables, by segment and source."""
-    for _, text in broken_tables(catalog):
+def read_tables(catalog: Catalog, known: Blocks) -> dict[tuple[int, int], CalibrationTable]:
+    """Return all tables, by segment and source; those that are known are not read again."""
+    for _, text in broken_tables(catalog, known):
         raise CorruptIndexError(text)
-    rows = catalog.rows("SELECT segment, source, rows FROM calibration")
-    return {(segment, source): _unpacked(blob) for segment, source, blob in rows}
+    return {
+        key: known[key] if key in known else _unpacked(blob)
+        for key, _, blob in _stored(catalog, known)
+    }
 
 
-def broken_tables(catalog: Catalog) -> Iterator[tuple[tuple[int, int], str]]:
+def _stored(catalog: Catalog, known: Blocks) -> Iterator[tuple[tuple[int, int], str, bytes]]:
+    """Yield segment and source, checksum and content of each table; of known ones no content."""
+    for key in catalog.rows("SELECT segment, source FROM calibration"):
+        if key in known:
+            yield key, "", b""
+        else:
+            sql = "SELECT crc32, rows FROM calibration WHERE segment = ? AND source = ?"
+            [(saved, blob)] = catalog.rows(sql, key)
+            yield key, saved, blob
+
+
+def broken_tables(
+    catalog: Catalog, known: Blocks | None = None
+) -> Iterator[tuple[tuple[int, int], str]]:
     """Yield segment and source of each table that is damaged, and what is wrong."""
-    for segment, source, saved, blob in catalog.rows("SELECT * FROM calibration"):
+    for (segment, source), saved, blob in _stored(catalog, known or {}):
+        if known and (segment, source) in known:
+            continue
         found = crc_text(zlib.crc32(blob))
         what = f"{catalog.path} is damaged: the calibration of segment {segment} by {source}"
         if found != saved:

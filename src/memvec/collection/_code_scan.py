@@ -18,7 +18,7 @@ from memvec.collection._settings import Settings
 from memvec.collection._state import State
 from memvec.collection._waiting import Waiting
 from memvec.index import CodeScan, Found, Lines, StageView, scan_by_codes, stage_views
-from memvec.types import Float32Array
+from memvec.types import BoolArray, Float32Array
 
 # Vectors that are encoded together, once they are so many; the rest is scored in float32.
 CHUNK = 2048
@@ -71,12 +71,21 @@ class WaitingCodes:
     n_rows: int
 
     def search(
-        self, queries: Float32Array, similarity: float, lines: Lines, threads: int | None
+        self,
+        queries: Float32Array,
+        similarity: float,
+        lines: Lines,
+        threads: int | None,
+        allowed: BoolArray,
     ) -> Iterator[tuple[int, Found]]:
-        """Yield the first row of each chunk and what is found in it; ids count from there."""
+        """Yield the first row of each chunk and what is found in it; ids count from there.
+
+        `allowed` tells which waiting rows may be hits, all where it is empty.
+        """
         for first in range(0, self.n_rows, CHUNK):
             scan = self.scans.chunk(self.state, self.state.waiting.rows, first)
-            yield first, scan.search(queries, similarity, lines, threads)
+            some = allowed[first : first + CHUNK]
+            yield first, scan.search(queries, similarity, lines, threads, some)
 
     def stages(self, query: Float32Array, row: int, lines: Lines) -> tuple[StageView, ...]:
         """Return what the codes tell of a query and a waiting vector; none of those beyond them."""

@@ -20,7 +20,7 @@ from memvec.collection._searching import Online
 from memvec.collection._settings import checked_settings
 from memvec.collection._store import Store
 from memvec.errors import InvalidTypeError
-from memvec.index import IndexConfig
+from memvec.index import Guarantee, IndexConfig
 from memvec.types import ArrayLike, Float32Array
 
 
@@ -128,7 +128,7 @@ class Collection(Joins):
             store.refresh()  # reads nothing, unless an interrupt came between a commit and memory
             old: list[int] = []
             with catalog.transaction():
-                named = fresh_ids(catalog, len(rows)) if ids is None else ids
+                named = fresh_ids(catalog, len(rows), where) if ids is None else ids
                 if replace:
                     old = list(keys_of(catalog, named).values())
                     mark_deleted(catalog, old)
@@ -214,6 +214,9 @@ def open_collection(
     dim: int | None = None,
     similarity: float | None = None,
     miss_rate: float | None = None,
+    guarantee: Guarantee | None = None,
+    confidence: float | None = None,
+    similarities: Sequence[float] | None = None,
     config: IndexConfig | None = None,
     seal_at: int | None = None,
     read_only: bool = False,
@@ -233,6 +236,14 @@ def open_collection(
         α₀ in (0, 1], the cosine that it is designed for; 0.7 for a new one.
     miss_rate : float, optional
         ε in (0, 1), the share of matches that searches may miss; 0.01 for a new one.
+    guarantee : {"expected", "model", "high_probability", "exact"}, optional
+        What searches promise that name no level, as far as the evidence supports it; "expected"
+        for a new one.
+    confidence : float, optional
+        1 − δ in (0, 1), for "high_probability"; 0.95 for a new one.
+    similarities : sequence of float, optional
+        Those that "high_probability" may be asked for, all promised at once; `similarity` for a
+        new one. Each makes the promise a little dearer.
     config : IndexConfig, optional
         How segments are built.
     seal_at : int, optional
@@ -283,6 +294,9 @@ def open_collection(
             "dim": dim,
             "similarity": similarity,
             "miss_rate": miss_rate,
+            "guarantee": guarantee,
+            "confidence": confidence,
+            "similarities": similarities,
             "config": config,
             "seal_at": seal_at,
         }

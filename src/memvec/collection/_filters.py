@@ -7,7 +7,7 @@ import math
 import re
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -185,6 +185,14 @@ def _joined(parts: list[Condition], by: str, otherwise: str) -> Condition:
     return Condition(sql, [value for part in parts for value in part.parameters])
 
 
+class _Kept(NamedTuple):
+    """What a filter lets pass of a part, and of its rows that are alive."""
+
+    bitmap: BoolArray
+    alive: BoolArray
+    passing: BoolArray
+
+
 class Bitmaps:
     """Which rows of each part pass which filter.
 
@@ -194,7 +202,7 @@ class Bitmaps:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._kept: OrderedDict[tuple[str, str, int], BoolArray] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
         self._lock = threading.Lock()
 
     def passing(self, state: State, where: object, caller: str) -> list[BoolArray]:
@@ -203,28 +211,27 @@ class Bitmaps:
             return [part.alive for part in state.parts]
         condition = compile_filter(where, caller)
         name = json.dumps([condition.sql, condition.parameters])
-        return [
-            part.alive & self._bitmap(part, state.change, condition, name) for part in state.parts
-        ]
+        return [self._passing(part, state.change, condition, name) for part in state.parts]
 
-    def _bitmap(self, part: Part[Any], change: int, condition: Condition, name: str) -> BoolArray:
+    def _passing(self, part: Part[Any], change: int, condition: Condition, name: str) -> BoolArray:
+        """Return which rows of a part pass and are alive; the same array as long as both last."""
         if isinstance(part.rows, Segment):
             key = (name, "segment", part.rows.number)
         else:
             key = (name, "waiting", change)
-        return self._keep(key, lambda: _bitmap(self._catalog, part, condition))
-
-    def _keep(self, key: tuple[str, str, int], make: Callable[[], BoolArray]) -> BoolArray:
         with self._lock:
-            if key in self._kept:
+            kept = self._kept.get(key)
+            if kept is not None and kept.alive is part.alive:
                 self._kept.move_to_end(key)
-                return self._kept[key]
-        made = make()
+                return kept.passing
+        bitmap = _bitmap(self._catalog, part, condition) if kept is None else kept.bitmap
+        made = _Kept(bitmap, part.alive, part.alive & bitmap)
         with self._lock:
             self._kept[key] = made
+            self._kept.move_to_end(key)
             while len(self._kept) > _MOST_BITMAPS:
                 self._kept.popitem(last=False)
-        return made
+        return made.passing
 
 
 def _bitmap(catalog: Catalog, part: Part[Any], condition: Condition) -> BoolArray:

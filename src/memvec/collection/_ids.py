@@ -19,7 +19,7 @@ Id: TypeAlias = int | str
 Ids: TypeAlias = Sequence[Id] | np.ndarray[Any, Any]
 Metadata: TypeAlias = dict[str, Any]
 
-_LARGEST = 2**63 - 1
+LARGEST_ID = 2**63 - 1
 # SQLite ends a string at its first NUL, and would take what differs behind it for equal.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -56,7 +56,7 @@ def checked_id(value: object, where: str) -> Id:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise InvalidTypeError(checks.message("ids", where, expected, repr(value))) from None
-    if not -_LARGEST - 1 <= number <= _LARGEST:
+    if not -LARGEST_ID - 1 <= number <= LARGEST_ID:
         raise InvalidValueError(checks.message("ids", where, "integers of 64 bits", number))
     return number
 
@@ -102,4 +102,12 @@ def _as_json(row: object, number: int, where: str) -> str:
     return text
 
 
-__all__ = ["Id", "Ids", "Metadata", "checked_id", "checked_ids", "checked_metadata"]
+__all__ = [
+    "LARGEST_ID",
+    "Id",
+    "Ids",
+    "Metadata",
+    "checked_id",
+    "checked_ids",
+    "checked_metadata",
+]

@@ -13,7 +13,7 @@ import numpy as np
 from memvec import checks
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import crc_text
-from memvec.collection._ids import Id, Metadata
+from memvec.collection._ids import LARGEST_ID, Id, Metadata
 from memvec.errors import InvalidValueError
 from memvec.kernels import blocks
 from memvec.types import Float32Array, IntArray
@@ -100,13 +100,16 @@ def mark_deleted(catalog: Catalog, keys: Sequence[int]) -> None:
     catalog.execute_many("UPDATE items SET deleted = 1 WHERE key = ?", ((key,) for key in keys))
 
 
-def fresh_ids(catalog: Catalog, n_rows: int) -> list[Id]:
-    """Return integers above every integer id there is."""
+def fresh_ids(catalog: Catalog, n_rows: int, where: str) -> list[Id]:
+    """Return integers above every integer id there is, as long as 64 bits hold them."""
     # Every text comes after every integer, in the index too.
     sql = "SELECT id FROM items WHERE deleted = 0 AND id < '' ORDER BY id DESC LIMIT 1"
     [(next_key,)] = catalog.rows("SELECT next_key FROM state")
     largest: list[tuple[Any, ...]] = catalog.rows(sql)
     first = max(next_key, largest[0][0] + 1) if largest else next_key
+    if first + n_rows - 1 > LARGEST_ID:
+        expected = f"given where fewer than {n_rows} integers of 64 bits are above all others"
+        raise InvalidValueError(checks.message("ids", where, expected, f"none after {first - 1}"))
     return list(range(first, first + n_rows))
 
 

@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -32,10 +33,12 @@ from memvec.index import (
     search_bounds,
     search_lines,
 )
-from memvec.types import BoolArray, Float32Array
+from memvec.types import BoolArray, Float32Array, IntArray
+
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 _MOST_KEPT = 32
-_CONFIDENCE = 0.95
 _CALIBRATED = "calibrated on the matches that pass"
 _NOT_CALIBRATED = "not calibrated"
 
@@ -56,6 +59,8 @@ class Promise:
         Similarities that the k-th nearest is likely to reach, of a search for the k nearest.
     waiting : WaitingCodes or None
         The waiting vectors that are scanned by codes; None scores them all in float32.
+    first : Promise or None
+        Of an exact search for the k nearest: how to find k that are near, fast.
     """
 
     request: Request
@@ -63,6 +68,7 @@ class Promise:
     certificate: Certificate
     tries: tuple[float, ...] = ()
     waiting: WaitingCodes | None = None
+    first: Promise | None = None
 
     @property
     def is_exact(self) -> bool:
@@ -76,12 +82,17 @@ class Promise:
         return Slack(self.lines, self.certificate)
 
     def range_search(
-        self, segment: Segment, queries: Float32Array, similarity: float, threads: int | None
+        self,
+        segment: Segment,
+        queries: Float32Array,
+        similarity: float,
+        threads: int | None,
+        allowed: BoolArray,
     ) -> Found:
-        """Search a segment."""
+        """Search a segment; `allowed` tells which rows may be hits, all where it is empty."""
         if self.lines is None:
-            return search_bounds(segment.index, queries, similarity, threads)
-        return search_lines(segment.index, queries, similarity, self.lines, threads)
+            return search_bounds(segment.index, queries, similarity, threads, allowed)
+        return search_lines(segment.index, queries, similarity, self.lines, threads, allowed)
 
 
 class Promises:
@@ -90,9 +101,12 @@ class Promises:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._codes = CodeScans(settings)
-        self._default = Request(settings.miss_rate, "expected", _CONFIDENCE, explicit=False)
+        self._default = Request(
+            settings.miss_rate, settings.guarantee, settings.confidence, explicit=False
+        )
         self._kept: OrderedDict[tuple[object, ...], JointPromise] = OrderedDict()
-        self._table: tuple[tuple[int, ...], CalibrationTable | None] | None = None
+        self._recent: OrderedDict[tuple[int, ...], _Recent] = OrderedDict()
+        self._table: _Whole | None = None
         self._lock = threading.Lock()
 
     def request(
@@ -155,8 +169,12 @@ class Promises:
         filtered: bool,
     ) -> Promise:
         """Return how to find the k nearest, and what comes of it."""
-        if request.guarantee == "exact" or not state.segments:
+        if not state.segments:
             return _exact(request, None)
+        if request.guarantee == "exact":
+            fast = replace(request, guarantee="expected", explicit=False)
+            first = self.of_best(state, passing, k, fast, where, filtered=filtered)
+            return replace(_exact(request, None), first=first)
         joint = self._joint(state, [part.alive for part in state.parts])
         slack, tries = joint.for_best(k, request, where)
         certificate = slack.certificate
@@ -168,35 +186,49 @@ class Promises:
     def _joint(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
         """Return the promise for the rows of segments that count.
 
+        The same arrays of rows mean the same promise, and nothing is looked at but which they are.
+        """
+        arrays = tuple(passing[: len(state.segments)])
+        names = tuple(id(one) for one in (*(part.rows for part in state.segments), *arrays))
+        with self._lock:
+            if names in self._recent:
+                self._recent.move_to_end(names)
+                return self._recent[names].joint
+        made = self._joint_of_counting(state, arrays)
+        segments = tuple(part.rows for part in state.segments)
+        with self._lock:
+            _keep(self._recent, names, _Recent(segments, arrays, made))
+        return made
+
+    def _joint_of_counting(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
+        """Return the promise for the rows that count, solved before or now.
+
         What is deleted or filtered matters only if a calibration query has it for a match: other
         changes leave what was solved as it is.
         """
         whole = self._whole(state)
-        counts = None if whole is None else _counting(whole, state, passing)
-        numbers = tuple(part.rows.number for part in state.segments)
-        key = (numbers, None if counts is None else hash(counts.tobytes()))
+        counts = whole.counting(passing)
+        key = (whole.numbers, hash(counts.tobytes()))
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
-        left = None if whole is None or counts is None else _left(whole, counts)
-        made = self._solved(state, left)
+        made = self._solved(state, None if whole.table is None else _left(whole.table, counts))
         with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+            _keep(self._kept, key, made)
         return made
 
-    def _whole(self, state: State) -> CalibrationTable | None:
+    def _whole(self, state: State) -> _Whole:
         """Return the rows of all calibration queries against these segments."""
         numbers = tuple(part.rows.number for part in state.segments)
         with self._lock:
-            if self._table is not None and self._table[0] == numbers:
-                return self._table[1]
+            if self._table is not None and self._table.numbers == numbers:
+                return self._table
         table = joint_table([part.rows for part in state.segments], state.calibration)
+        whole = _Whole.of(table, state, numbers)
         with self._lock:
-            self._table = (numbers, table)
-        return table
+            self._table = whole
+        return whole
 
     def _solved(self, state: State, table: CalibrationTable | None) -> JointPromise:
         segments = [part.rows for part in state.segments]
@@ -205,19 +237,59 @@ class Promises:
             [segment.index for segment in segments],
             table,
             similarity=self._settings.similarity,
+            similarities=self._settings.listed,
             default=self._default,
             calibrated=newest.calibrated,
             state=newest.state,
         )
 
 
-def _counting(table: CalibrationTable, state: State, passing: Sequence[BoolArray]) -> BoolArray:
-    """Tell which rows of the table are matches that count."""
-    counts = np.zeros(len(table), dtype=bool)
-    for part, some in zip(state.segments, passing, strict=False):
-        here, rows = part.find(table.keys)
-        counts[here] = some[rows]
-    return counts
+class _Recent(NamedTuple):
+    """A promise, with what it was made for; held, so that nothing else takes its place."""
+
+    segments: tuple[Segment, ...]
+    passing: tuple[BoolArray, ...]
+    joint: JointPromise
+
+
+class _Whole(NamedTuple):
+    """All calibration queries against some segments, and where their matches are.
+
+    Attributes
+    ----------
+    numbers : tuple of int
+        Of the segments.
+    table : CalibrationTable or None
+        None without any match.
+    places : list of (ndarray, ndarray)
+        For each segment the rows of the table whose match it holds, and the rows of these matches.
+    """
+
+    numbers: tuple[int, ...]
+    table: CalibrationTable | None
+    places: list[tuple[IntArray, IntArray]]
+
+    @classmethod
+    def of(cls, table: CalibrationTable | None, state: State, numbers: tuple[int, ...]) -> _Whole:
+        """Find the matches of a table."""
+        if table is None:
+            return cls(numbers, None, [])
+        found = [part.find(table.keys) for part in state.segments]
+        return cls(numbers, table, [(np.flatnonzero(here), rows) for here, rows in found])
+
+    def counting(self, passing: Sequence[BoolArray]) -> BoolArray:
+        """Tell which rows of the table are matches that count."""
+        counts = np.zeros(0 if self.table is None else len(self.table), dtype=bool)
+        for (here, rows), some in zip(self.places, passing, strict=False):
+            counts[here] = some[rows]
+        return counts
+
+
+def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+    """Keep a value; the one used longest ago goes where there are too many."""
+    kept[key] = value
+    while len(kept) > _MOST_KEPT:
+        kept.popitem(last=False)
 
 
 def _left(table: CalibrationTable, counts: BoolArray) -> CalibrationTable | None:

@@ -12,6 +12,7 @@ import numpy as np
 from memvec.collection._calibration import tables_between, write_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import FileSum
+from memvec.collection._scratch import scratch_rows
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import SEAL_AT
 from memvec.collection._state import Part, State
@@ -42,8 +43,9 @@ def rewrite(
         if folder.exists():
             remove_segment(folder)
         if len(keys):
-            vectors = before.vectors(keys, store.settings.dim)
-            files = Segment.write(folder, vectors, keys, store.settings, progress)
+            scratch = folder.with_suffix(".rows")
+            with scratch_rows(scratch, before, keys, store.settings.dim) as vectors:
+                files = Segment.write(folder, vectors, keys, store.settings, progress)
         made = Segment.open(folder, number, files) if len(keys) else None
         tables = [] if made is None else list(tables_between(made, _kept(before, segments)))
         with store.catalog.lock:

@@ -8,7 +8,12 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 
 from memvec import checks
-from memvec.collection._answers import Answer, best_of_parts, part_best, part_range
+from memvec.collection._answers import (
+    Answer,
+    best_of_parts,
+    exact_best_of_parts,
+    part_range,
+)
 from memvec.collection._filters import Bitmaps
 from memvec.collection._items import Item
 from memvec.collection._lookup import Lookup
@@ -251,11 +256,8 @@ class Searches(Lookup):
                 state, passing, k, request, where_from, filtered=filtered
             )
             parts = list(self._checked_parts(state, passing))
-            if promise.is_exact:
-                answers = [part_best(part, some, rows, k, threads) for part, some in parts]
-                answer = Answer.of_parts(answers, len(rows), _size(state)).ordered()
-            else:
-                answer = best_of_parts(parts, rows, k, promise, threads)
+            best = exact_best_of_parts if promise.is_exact else best_of_parts
+            answer = best(parts, rows, k, promise, threads)
             return self._top(answer, len(rows), k, promise)
 
         return self._of_one_state(ask)

@@ -70,6 +70,9 @@ class Segment:
             vectors,
             similarity=settings.similarity,
             miss_rate=settings.miss_rate,
+            guarantee=settings.guarantee,
+            confidence=settings.confidence,
+            similarities=settings.listed,
             config=_fitting(settings.config, len(vectors)),
             progress=progress,
         )

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from memvec import checks
 from memvec.errors import CorruptIndexError, InvalidTypeError, InvalidValueError
-from memvec.index import IndexConfig
+from memvec.index import Guarantee, IndexConfig
 
 _WHERE = "memvec.open"
 # As many waiting vectors as are scanned in less time than a search of 100,000 takes.
@@ -33,6 +33,12 @@ class Settings:
         How segments are built.
     seal_at : int
         So many waiting vectors become a segment by themselves; 0 leaves it to ``seal()``.
+    guarantee : {"expected", "model", "high_probability", "exact"}
+        What searches promise that name no level.
+    confidence : float
+        1 − δ of "high_probability".
+    similarities : tuple of float
+        Those that "high_probability" may be asked for; `similarity` where it is empty.
     """
 
     dim: int
@@ -40,17 +46,35 @@ class Settings:
     miss_rate: float = 0.01
     config: IndexConfig = dataclasses.field(default_factory=IndexConfig)
     seal_at: int = SEAL_AT
+    guarantee: Guarantee = "expected"
+    confidence: float = 0.95
+    similarities: tuple[float, ...] = ()
+
+    @property
+    def listed(self) -> tuple[float, ...]:
+        """The similarities that "high_probability" may be asked for."""
+        return self.similarities or (self.similarity,)
 
     def to_json(self) -> str:
-        """Return the settings as text; an infinite ridge is written as JavaScript has it."""
-        return json.dumps(dataclasses.asdict(self))
+        """Return the settings as text; an infinite ridge is written as JavaScript has it.
+
+        Settings of the promise are written where they are not the default: versions that do not
+        know them can open all other collections.
+        """
+        written = dataclasses.asdict(self)
+        for field in dataclasses.fields(self):
+            if field.name in _LATER and written[field.name] == field.default:
+                del written[field.name]
+        return json.dumps(written)
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
         """Read what `to_json` wrote."""
         try:
             fields = json.loads(text)
-            return cls(**{**fields, "config": IndexConfig(**fields["config"])})
+            fields["config"] = IndexConfig(**fields["config"])
+            fields["similarities"] = tuple(fields.get("similarities", ()))
+            return cls(**fields)
         except (KeyError, TypeError, ValueError) as error:
             raise CorruptIndexError(
                 f"The settings of the collection are damaged: {error}."
@@ -69,7 +93,7 @@ def checked_settings(given: dict[str, Any]) -> dict[str, Any]:
 def settle(stored: Settings, given: dict[str, Any]) -> Settings:
     """Return the settings of an existing collection if nothing else was asked for."""
     for name, value in given.items():
-        kept = getattr(stored, name)
+        kept = stored.listed if name == "similarities" else getattr(stored, name)
         if value != kept:
             expected = f"{kept!r}, as the collection was created with, or left out"
             raise InvalidValueError(checks.message(name, _WHERE, expected, repr(value)))
@@ -82,10 +106,24 @@ def _config(value: object, name: str) -> IndexConfig:
     return value
 
 
+def _similarities(value: object, name: str) -> tuple[float, ...]:
+    expected = "a sequence of at least one similarity"
+    if isinstance(value, str | bytes) or not isinstance(value, Iterable):
+        raise InvalidTypeError(checks.message(name, _WHERE, expected, repr(value)))
+    listed = tuple(sorted({checks.similarity(one, _WHERE, name) for one in value}))
+    if not listed:
+        raise InvalidValueError(checks.message(name, _WHERE, expected, "none"))
+    return listed
+
+
+_LATER = ("guarantee", "confidence", "similarities")
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "dim": lambda value, name: checks.integer(value, name, _WHERE),
     "similarity": lambda value, name: checks.similarity(value, _WHERE, name),
     "miss_rate": lambda value, name: checks.miss_rate(value, _WHERE, name),
+    "guarantee": lambda value, name: checks.choice(value, name, _WHERE, get_args(Guarantee)),
+    "confidence": lambda value, name: checks.miss_rate(value, _WHERE, name),
+    "similarities": _similarities,
     "config": _config,
     "seal_at": lambda value, name: checks.integer(value, name, _WHERE, minimum=0),
 }

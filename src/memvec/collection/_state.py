@@ -127,7 +127,7 @@ class State:
 
 
 def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) -> State:
-    """Read the state that is committed now; segments that are known already are not opened again.
+    """Read the state that is committed now; of what is known already, nothing is read again.
 
     The caller sees to it that all that is read belongs to one state.
     """
@@ -137,11 +137,22 @@ def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) ->
         Part(segment, ~np.isin(segment.keys, dead))
         for segment in _segments(catalog, folder, opened)
     )
-    waiting = Waiting.empty(dim)
-    for rows, keys in _read_waiting(catalog, dim):
+    waiting = _still_waiting(catalog, dim, known)
+    last = int(waiting.keys[-1]) if len(waiting) else -1
+    for rows, keys in _read_waiting(catalog, dim, last):
         waiting = waiting.followed_by(rows, keys)
     left = Part(waiting, ~np.isin(waiting.keys, dead))
-    return State(catalog.change(), segments, left, read_tables(catalog))
+    tables = read_tables(catalog, known.calibration if known else {})
+    return State(catalog.change(), segments, left, tables)
+
+
+def _still_waiting(catalog: Catalog, dim: int, known: State | None) -> Waiting:
+    """Return what is known of the waiting vectors, less what was sealed."""
+    [(first,)] = catalog.rows("SELECT min(first_key) FROM waiting")
+    if known is None or first is None or not len(known.waiting.keys):
+        return Waiting.empty(dim)
+    waiting = known.waiting.rows
+    return waiting if first == waiting.keys[0] else waiting.after(first - 1)
 
 
 def _keys(catalog: Catalog, sql: str) -> IntArray:
@@ -166,20 +177,25 @@ def files_of_segments(catalog: Catalog) -> dict[int, dict[str, FileSum]]:
     return files
 
 
-def _read_waiting(catalog: Catalog, dim: int) -> Iterator[tuple[Float32Array, IntArray]]:
-    """Yield the waiting vectors and their keys, blob by blob."""
-    for _, text in broken_blobs(catalog, dim):
+def _read_waiting(
+    catalog: Catalog, dim: int, after: int
+) -> Iterator[tuple[Float32Array, IntArray]]:
+    """Yield the waiting vectors of larger keys than one, and their keys, blob by blob."""
+    for _, text in broken_blobs(catalog, dim, after):
         raise CorruptIndexError(text)
-    sql = "SELECT first_key, n_rows, vectors FROM waiting ORDER BY first_key"
-    for first_key, n_rows, blob in catalog.rows(sql):
+    sql = "SELECT first_key, n_rows, vectors FROM waiting WHERE first_key > ? ORDER BY first_key"
+    for first_key, n_rows, blob in catalog.rows(sql, [after]):
         rows = np.frombuffer(blob, dtype="<f4").reshape(n_rows, dim)
         yield rows, np.arange(first_key, first_key + n_rows)
 
 
-def broken_blobs(catalog: Catalog, dim: int) -> Iterator[tuple[int, str]]:
-    """Yield the first key of each blob that is damaged, and what is wrong."""
-    sql = "SELECT first_key, n_rows, crc32, vectors FROM waiting ORDER BY first_key"
-    for first_key, n_rows, saved, blob in catalog.rows(sql):
+def broken_blobs(catalog: Catalog, dim: int, after: int = -1) -> Iterator[tuple[int, str]]:
+    """Yield the first key of each blob of larger keys that is damaged, and what is wrong."""
+    sql = """
+        SELECT first_key, n_rows, crc32, vectors FROM waiting WHERE first_key > ?
+        ORDER BY first_key
+    """
+    for first_key, n_rows, saved, blob in catalog.rows(sql, [after]):
         found = crc_text(zlib.crc32(blob))
         if found != saved or len(blob) != 4 * dim * n_rows:
             yield (

@@ -12,9 +12,9 @@ import numpy as np
 from memvec.checks import UNIT_NORM_TOLERANCE
 from memvec.constructions import memory_vectors
 from memvec.index._cascades import CodeCascade, FloatCascade
-from memvec.index._found import Found, Room, room_for, search_blocks
+from memvec.index._found import ALL_ALLOWED, Found, Room, room_for, search_blocks
 from memvec.kernels import FLOAT32_SLACK, MATCH_SLACK, run_blocks, search_bounded
-from memvec.types import Float32Array, Float64Array, IntArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 # Float32 sums differ from the canonical score by less.
 _ROUNDING = 1e-6
@@ -100,8 +100,14 @@ class BoundedSearch:
         units = self.cascade.units
         return Caps.around(units.vectors, units.offsets[units.group_offsets])
 
-    def search(self, queries: Float32Array, similarity: float, threads: int | None) -> Found:
-        """Return the matches of all queries."""
+    def search(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Found:
+        """Return the matches of all queries; `allowed` as in `Cascade.search`."""
         # The lowest cosine of a match: rows that are taken for unit rows may be a little longer,
         # and near 1 an angle is the root of what its cosine lacks.
         lowest = (similarity - MATCH_SLACK) / (1 + UNIT_NORM_TOLERANCE) ** 2 - _ROUNDING
@@ -125,6 +131,7 @@ class BoundedSearch:
                     *self._code_arguments,
                     units.vectors,
                     units.keys,
+                    allowed,
                     *room,
                 )
             )

@@ -11,7 +11,7 @@ from memvec import checks
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Certificate
 from memvec.index._cascades import Cascade
-from memvec.index._found import Found
+from memvec.index._found import ALL_ALLOWED, Found
 from memvec.kernels import N_COUNTS, collect_matches, run_blocks
 from memvec.types import Float32Array, IntArray
 
@@ -65,6 +65,7 @@ def search_selected(
                 units.offsets,
                 chosen,
                 similarity,
+                ALL_ALLOWED,
                 ids,
                 scores,
             )

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from memvec.codes import CodeSpace
-from memvec.index._found import Found, Room, room_for, search_blocks
+from memvec.index._found import ALL_ALLOWED, Found, Room, room_for, search_blocks
 from memvec.index._lines import Lines
 from memvec.index._units import Units
 from memvec.kernels import (
@@ -25,7 +25,7 @@ from memvec.kernels import (
     search_vectors,
 )
 from memvec.theory import MatchLaw
-from memvec.types import Float32Array, Float64Array, IntArray, WordArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordArray
 
 # Standard deviations of a code's noise that no match needs: a Gaussian exceeds them three times in
 # a million, and the noise of a match is smaller.
@@ -45,8 +45,12 @@ class Cascade(Protocol):
         similarity: float,
         lines: Lines,
         threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
     ) -> Found:
-        """Return the matches of all queries; what passes a stage follows from the lines."""
+        """Return the matches of all queries; what passes a stage follows from the lines.
+
+        `allowed` tells for each id whether it may be a hit; all may where it is empty.
+        """
 
     def calibrate(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
@@ -129,6 +133,7 @@ class FloatCascade:
         similarity: float,
         lines: Lines,
         threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
     ) -> Found:
         """Return the matches of all queries."""
         units = self.units
@@ -147,6 +152,7 @@ class FloatCascade:
                     units.offsets,
                     units.vectors,
                     units.keys,
+                    allowed,
                     *room,
                 )
             )
@@ -284,6 +290,7 @@ class CodeCascade:
         similarity: float,
         lines: Lines,
         threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
     ) -> Found:
         """Return the matches of all queries."""
         at, slack = lines.for_kernel
@@ -291,7 +298,9 @@ class CodeCascade:
         search: Callable[..., int] = search_codes
 
         def some(rows: Float32Array, room: Room) -> int:
-            return int(search(rows, as_tested(rows), similarity, at, slack, *arrays, *room))
+            return int(
+                search(rows, as_tested(rows), similarity, at, slack, *arrays, allowed, *room)
+            )
 
         return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
 

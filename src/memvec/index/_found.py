@@ -9,10 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from memvec.kernels import N_COUNTS, run_blocks
-from memvec.types import Float32Array, Float64Array, IntArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 # A similarity below every cosine, at which everything matches.
 ANYTHING = -2.0
+# Which ids may be hits, where all may: no search looks anything up.
+ALL_ALLOWED: BoolArray = np.empty(0, dtype=bool)
 # Queries that one thread answers at a time; those of a block share the reading of unit codes.
 _QUERY_BLOCK = 16
 # Hits that a block of queries has room for before it is asked again with more.
@@ -93,4 +95,4 @@ def _joined(rooms: list[Room]) -> Found:
     )
 
 
-__all__ = ["ANYTHING", "Found", "Room", "room_for", "search_blocks"]
+__all__ = ["ALL_ALLOWED", "ANYTHING", "Found", "Room", "room_for", "search_blocks"]

@@ -21,13 +21,13 @@ from memvec.index._design import IndexDesign
 from memvec.index._encode import encode_units
 from memvec.index._evidence import LOWEST_SHARE, Evidence
 from memvec.index._explain import Explanation
-from memvec.index._found import Found
+from memvec.index._found import ALL_ALLOWED, Found
 from memvec.index._index import Index
 from memvec.index._lines import Lines
 from memvec.index._promises import Promises, Request
 from memvec.index._top import likely_similarities
 from memvec.index._units import Units
-from memvec.types import Float32Array
+from memvec.types import BoolArray, Float32Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,7 @@ class JointPromise:
         table: CalibrationTable | None,
         *,
         similarity: float,
+        similarities: tuple[float, ...],
         default: Request,
         source: Source | None = "reserve",
         calibrated: str = "",
@@ -67,6 +68,8 @@ class JointPromise:
             The matches of the same queries in all of them (`CalibrationTable.merged`).
         similarity : float
             α₀ that they are designed for.
+        similarities : tuple of float
+            Those that "high_probability" may be asked for.
         default : Request
             What a search asks for that says nothing.
         source, calibrated, state
@@ -85,7 +88,7 @@ class JointPromise:
         )
         cascades = tuple(index._parts.cascade for index in indexes)
         seed = indexes[0].config.seed
-        calibration = Calibration(cascades, evidence, similarity, (similarity,), seed)
+        calibration = Calibration(cascades, evidence, similarity, similarities, seed)
         return cls(tuple(indexes), Promises(calibration, default))
 
     @property
@@ -104,17 +107,29 @@ class JointPromise:
 
 
 def search_lines(
-    index: Index, rows: Float32Array, similarity: float, lines: Lines, threads: int | None
+    index: Index,
+    rows: Float32Array,
+    similarity: float,
+    lines: Lines,
+    threads: int | None,
+    allowed: BoolArray = ALL_ALLOWED,
 ) -> Found:
-    """Return what an index finds above a similarity with given lines of thresholds."""
-    return index._parts.cascade.search(rows, similarity, lines, threads)
+    """Return what an index finds above a similarity with given lines of thresholds.
+
+    `allowed` tells for each id whether it may be a hit; all may where it is empty.
+    """
+    return index._parts.cascade.search(rows, similarity, lines, threads, allowed)
 
 
 def search_bounds(
-    index: Index, rows: Float32Array, similarity: float, threads: int | None
+    index: Index,
+    rows: Float32Array,
+    similarity: float,
+    threads: int | None,
+    allowed: BoolArray = ALL_ALLOWED,
 ) -> Found:
-    """Return everything above a similarity in an index, missing nothing."""
-    return index._parts.bounded.search(rows, similarity, threads)
+    """Return everything above a similarity in an index, missing nothing of what is allowed."""
+    return index._parts.bounded.search(rows, similarity, threads, allowed)
 
 
 CodeScan: TypeAlias = CodeCascade

@@ -17,7 +17,7 @@ from memvec.kernels._codes import WORD, disagreement, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._rotation import rotate
 from memvec.kernels._scores import dot
-from memvec.kernels._search import keep_match, sort_hits
+from memvec.kernels._search import is_allowed, keep_match, sort_hits
 
 # Angles come from float32 sums; this is far more than their error, and loses next to nothing.
 _ANGLE_SLACK = 1e-4
@@ -60,6 +60,7 @@ def search_bounded(
     largest_code_angle,
     vectors,
     keys,
+    allowed,
     bounds,
     ids,
     scores,
@@ -95,6 +96,8 @@ def search_bounded(
         The largest angle of these.
     vectors : IN float32 (n_vectors, dim)
     keys : IN int64 (n_vectors,)
+    allowed : IN bool (n_keys,) or (0,)
+        Of `is_allowed`.
     bounds : OUT int64 (n_queries + 1,)
     ids : OUT int64 (capacity,)
     scores : OUT float64 (capacity,)
@@ -138,6 +141,8 @@ def search_bounded(
             n_visited += 1
             n_members += offsets[unit + 1] - offsets[unit]
             for row in range(offsets[unit], offsets[unit + 1]):
+                if not is_allowed(row, keys, allowed):
+                    continue
                 if by_codes:
                     n_codes += 1
                     p = disagreement(codes[row], signs, low, high)

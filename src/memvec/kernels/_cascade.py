@@ -8,7 +8,7 @@ from memvec.kernels._bits import prefetch
 from memvec.kernels._codes import disagreement, disagreements, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._rotation import rotate
-from memvec.kernels._search import keep_match, sort_hits
+from memvec.kernels._search import keep_allowed, keep_match, sort_hits
 
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
@@ -276,6 +276,7 @@ def search_codes(
     code_scales,
     vectors,
     keys,
+    allowed,
     bounds,
     ids,
     scores,
@@ -323,6 +324,9 @@ def search_codes(
     code_scales : IN float32 (n_vectors,)
     vectors : IN float32 (n_vectors, dim)
     keys : IN int64 (n_vectors,)
+    allowed : IN bool (n_keys,) or (0,)
+        Of `is_allowed`. It is tested between the first words of members and their whole codes: a
+        look at it takes less time than a whole code.
     bounds : OUT int64 (n_queries + 1,)
     ids : OUT int64 (capacity,)
     scores : OUT float64 (capacity,)
@@ -404,6 +408,8 @@ def search_codes(
             totals,
             candidates,
         )
+        if allowed.shape[0] > 0:
+            n_candidates = keep_allowed(candidates[:n_candidates], keys, allowed)
         w = n_words - 1
         _fill_bases(sums[q, w], squares[q, w], slack[CODE_STAGE], bases)
         n_exact = _members_by_codes(

@@ -43,6 +43,39 @@ def keep_match(query, vectors, row, key, similarity, ids, scores, count):
     return count
 
 
+@fast_kernel
+def is_allowed(row, keys, allowed):
+    """Tell whether the member of a row may be a hit; all may where `allowed` is empty.
+
+    Parameters
+    ----------
+    row : IN int
+    keys : IN int64 (n_vectors,)
+    allowed : IN bool (n_keys,) or (0,)
+        By key.
+    """
+    return allowed.shape[0] == 0 or allowed[keys[row]]
+
+
+@fast_kernel
+def keep_allowed(candidates, keys, allowed):
+    """Keep the rows that may be hits, in place; return how many are kept.
+
+    Parameters
+    ----------
+    candidates : IN OUT int32 (n_candidates,)
+    keys : IN int64 (n_vectors,)
+    allowed : IN bool (n_keys,)
+        By key; not empty.
+    """
+    count = 0
+    for i in range(candidates.shape[0]):
+        candidates[count] = candidates[i]
+        if allowed[keys[candidates[i]]]:
+            count += 1
+    return count
+
+
 @kernel
 def _before(scores, ids, left, right):
     """Tell whether a hit comes before another: the higher score, then the lower id."""
@@ -82,7 +115,7 @@ def sort_hits(ids, scores, start, stop):
 
 
 @fast_kernel
-def collect_matches(query, vectors, keys, offsets, selected, similarity, ids, scores):
+def collect_matches(query, vectors, keys, offsets, selected, similarity, allowed, ids, scores):
     """Collect the members of the selected units that match, in order; return how many.
 
     Parameters
@@ -94,6 +127,8 @@ def collect_matches(query, vectors, keys, offsets, selected, similarity, ids, sc
         Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
     selected : IN int64 (n_selected,)
     similarity : IN float64
+    allowed : IN bool (n_keys,) or (0,)
+        Of `is_allowed`.
     ids : OUT int64 (n_members of the selected units,)
     scores : OUT float64, likewise
         Canonical scores.
@@ -101,7 +136,8 @@ def collect_matches(query, vectors, keys, offsets, selected, similarity, ids, sc
     count = 0
     for unit in selected:
         for row in range(offsets[unit], offsets[unit + 1]):
-            count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
+            if is_allowed(row, keys, allowed):
+                count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
     sort_hits(ids, scores, 0, count)
     return count
 
@@ -116,6 +152,7 @@ def search_vectors(
     offsets,
     vectors,
     keys,
+    allowed,
     bounds,
     ids,
     scores,
@@ -135,6 +172,8 @@ def search_vectors(
     offsets : IN int64 (n_units + 1,)
     vectors : IN float32 (n_vectors, dim)
     keys : IN int64 (n_vectors,)
+    allowed : IN bool (n_keys,) or (0,)
+        Of `is_allowed`.
     bounds : OUT int64 (n_queries + 1,)
     ids : OUT int64 (capacity,)
     scores : OUT float64 (capacity,)
@@ -143,19 +182,22 @@ def search_vectors(
     """
     n_tested, count = thresholds.shape[0], 0
     for q in range(queries.shape[0]):
-        query, visited, scored = queries[q], 0, 0
+        query, visited, members, scored = queries[q], 0, 0, 0
         bounds[q] = count
         for unit in range(offsets.shape[0] - 1):
             if unit < n_tested and dot(tested[q], unit_vectors[unit]) < thresholds[unit]:
                 continue
             visited += 1
-            scored += offsets[unit + 1] - offsets[unit]
+            members += offsets[unit + 1] - offsets[unit]
             for row in range(offsets[unit], offsets[unit + 1]):
+                if not is_allowed(row, keys, allowed):
+                    continue
+                scored += 1
                 count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
         if count <= ids.shape[0]:
             sort_hits(ids, scores, bounds[q], count)
         counts[q, 0], counts[q, 1] = n_tested, visited
-        counts[q, 2], counts[q, 3], counts[q, 4] = scored, 0, scored
+        counts[q, 2], counts[q, 3], counts[q, 4] = members, 0, scored
     bounds[queries.shape[0]] = count
     return count
 
