@@ -30,7 +30,8 @@ N_QUERIES = {"uniform": 1000, "wordnet": 2000}
 MISS_RATE = 0.01
 
 UNIT_SIZES, UNIT_WORDS = (2, 4, 8, 12, 16, 24, 32), (4, 8, 12, 16)
-KMEANS_UNIT_SIZES = (28, 56, 113, 226)
+KMEANS_UNIT_SIZES = (14, 20, 28, 40, 56, 113, 226)
+KMEANS_GROUPS = ((14, 333), (28, 333), (28, 1000))
 # Words of unit codes for each vector: more are read more slowly than anything else is done.
 _MOST_WORDS = 4.0
 # What a match scores on its unit, in standard deviations of what others do: with less, so many
@@ -47,16 +48,25 @@ class Entry:
 
     unit_size: int | None = None
     unit_words: int | None = None
+    group_size: int | None = None
 
     @property
     def config(self) -> IndexConfig:
         """What is fixed; the design step decides the rest."""
-        return IndexConfig(unit_size=self.unit_size or "auto", unit_words=self.unit_words or "auto")
+        levels = 2 if self.group_size else "auto" if self.unit_size is None else 1
+        return IndexConfig(
+            unit_size=self.unit_size or "auto",
+            unit_words=self.unit_words or "auto",
+            group_size=self.group_size or "auto",
+            levels=levels,
+        )
 
     def is_choice(self, design: IndexDesign) -> bool:
         """Tell whether the design step arrived here by itself."""
-        words = self.unit_words or design.config.unit_words
-        return (self.unit_size, words) == (design.unit_size, design.config.unit_words)
+        made = design.config
+        words = self.unit_words or made.unit_words
+        group = made.group_size if made.levels == 2 else None
+        return (self.unit_size, words, self.group_size) == (made.unit_size, made.unit_words, group)
 
     def worth_a_try(self, similarity: float) -> bool:
         """Tell whether neither the units nor the members take hopelessly long."""
@@ -67,12 +77,14 @@ class Entry:
 
     def __str__(self) -> str:
         words = f" × {self.unit_words} words" if self.unit_words else ""
-        return f"{self.unit_size}{words}"
+        groups = f" in groups of {self.group_size}" if self.group_size else ""
+        return f"{self.unit_size}{words}{groups}"
 
 
 GRIDS = {
     "uniform": [Entry(size, words) for size in UNIT_SIZES for words in UNIT_WORDS],
-    "wordnet": [Entry(size) for size in KMEANS_UNIT_SIZES],
+    "wordnet": [Entry(size) for size in KMEANS_UNIT_SIZES]
+    + [Entry(size, group_size=group) for size, group in KMEANS_GROUPS],
 }
 Times = dict[Entry, dict[float, float]]
 

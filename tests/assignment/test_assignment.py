@@ -132,6 +132,20 @@ def test_two_step_numbers_units_cluster_by_cluster():
         assert group.max() - group.min() <= 4
 
 
+def test_two_step_refines_like_a_round_of_k_means():
+    vectors = clustered(7, n_clusters=12, copies=20, noise=0.5)
+    options = {"n_clusters": 6, "construction": "sum", "normalised": True, "iterations": 3}
+    plain = two_step_assignment(vectors, 5, refinements=0, **options)
+    refined = two_step_assignment(vectors, 5, refinements=1, **options)
+    units = [vectors[plain.labels == unit].sum(axis=0) for unit in range(plain.n_units)]
+    units = [unit / np.linalg.norm(unit) for unit in units]
+    nearest = np.argmax(vectors @ np.transpose(units), axis=1)
+    assert len(set(nearest)) == plain.n_units  # no unit is left empty
+    np.testing.assert_array_equal(refined.labels, nearest)
+    assert (refined.labels != plain.labels).any()
+    np.testing.assert_array_equal(refined.group_offsets, plain.group_offsets)
+
+
 def test_assignments_compare_by_identity():
     one, other = random_assignment(10, 5), random_assignment(10, 5)
     assert one != other
@@ -158,6 +172,7 @@ def test_repr_reads_well():
         (lambda: batch_assignment([[1, 0]], 1, 0), "'batch_size' .* Got 0"),
         (lambda: batch_assignment([[1, 0]], 0, 1), "'unit_size' .* Got 0"),
         (lambda: two_step_assignment([[1, 0]], 1, n_clusters=0), "'n_clusters' .* Got 0"),
+        (lambda: two_step_assignment([[1, 0]], 1, refinements=-1), "'refinements' .* Got -1"),
     ],
 )
 def test_bad_values_are_refused(call, text):

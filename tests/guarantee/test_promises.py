@@ -103,7 +103,7 @@ def test_rows_of_the_pool_are_those_of_the_index():
 def test_expected_holds_in_the_mean_without_overpaying(name):
     for seen in outcomes(name, "expected"):
         assert holds_on_average(seen)
-        # Seen of 1 % and of 5 %: 0.90, 4.7; 0.84, 4.2; 0.52, 4.6; 0.68, 3.2 %.
+        # Seen of 1 % and of 5 %: 0.90, 4.7; 0.84, 4.9; 0.52, 4.6; 0.72, 3.6 %.
         assert seen.mean >= seen.asked / 3
 
 
@@ -125,10 +125,10 @@ def test_draws_that_hold_on_average_fail_too_often():
 def test_threshold_moved_by_one_deviation_breaks_the_promise(name):
     for rate in RATES:
         missed = []
-        for draw in pool(name).draws(5, N_CALIBRATING):
+        for draw in pool(name).draws(20, N_CALIBRATING):
             lines = draw.lines("expected", rate)
             missed.append(draw.missed(Lines(lines.at, lines.slack - 1.0)))
-        # Seen of 1 % and of 5 %: 12, 35; 22, 52; 14, 36; 35, 69 %.
+        # Seen of 1 % and of 5 %: 13, 36; 20, 46; 14, 36; 35, 61 %.
         assert not holds_on_average(Held(rate, tuple(missed)))
 
 

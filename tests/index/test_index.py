@@ -191,7 +191,8 @@ def test_more_hits_than_there_is_room_for_are_all_returned():
     vectors = cloud(25, n=3000, near=0.1)
     index = Index.build(vectors)
     hits = index.range_search(vectors[:32], 0.01, threshold=-np.inf)
-    np.testing.assert_array_equal(index.range_search(vectors[:32], 0.01).counts, hits.counts)
+    wanted = [len(naive.matches(vectors, query, 0.01)) for query in vectors[:32]]
+    assert hits.counts.tolist() == wanted
     assert hits.counts.sum() > 16_384
 
 

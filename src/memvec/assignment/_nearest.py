@@ -38,9 +38,14 @@ class NearestUnits:
         # No unit but the best scored higher when it was last tried.
         self._second = np.full(len(vectors), -np.inf, dtype=np.float32)
 
+    def forget(self) -> None:
+        """Go back to the beginning, where no unit was seen."""
+        self.labels[:] = -1
+        self.best[:] = self._second[:] = -np.inf
+
     def see(self, unit_vectors: Float32Array, units: IntArray, advance: Advance) -> None:
         """Let every vector try some more units, and keep the best."""
-        self._try(np.arange(len(self._vectors)), unit_vectors, units)
+        self.try_units(np.arange(len(self._vectors)), unit_vectors, units)
         advance(len(self._vectors))
 
     def update(self, unit_vectors: Float32Array, changed: IntArray, advance: Advance) -> None:
@@ -57,13 +62,14 @@ class NearestUnits:
             is_changed = np.zeros(len(unit_vectors), dtype=bool)
             is_changed[changed] = True
             self.best[is_changed[self.labels]] = -np.inf
-            self._try(everyone, unit_vectors[changed], changed)
+            self.try_units(everyone, unit_vectors[changed], changed)
             doubtful = np.flatnonzero(self.best < self._second)
         self.best[doubtful] = self._second[doubtful] = -np.inf
-        self._try(doubtful, unit_vectors, np.arange(len(unit_vectors)))
+        self.try_units(doubtful, unit_vectors, np.arange(len(unit_vectors)))
         advance(len(everyone))
 
-    def _try(self, rows: IntArray, candidates: Float32Array, units: IntArray) -> None:
+    def try_units(self, rows: IntArray, candidates: Float32Array, units: IntArray) -> None:
+        """Let some vectors try some units, and keep the best of those and of what they had."""
         for start, stop in blocks(len(rows), _BLOCK_VECTORS):
             some = rows[start:stop]
             block = self._vectors[some]

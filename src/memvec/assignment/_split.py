@@ -10,6 +10,7 @@ import numpy as np
 from memvec import checks
 from memvec.assignment._kmeans import DEFAULT_ITERATIONS, fill_empty_units, run_kmeans
 from memvec.assignment._nearest import NearestUnits
+from memvec.assignment._refine import refine_units
 from memvec.assignment._result import Assignment
 from memvec.assignment._seeding import SEEDING_ROUNDS
 from memvec.assignment._sizes import number_of_units
@@ -80,6 +81,7 @@ def two_step_assignment(
     unit_size: int,
     *,
     n_clusters: int | None = None,
+    refinements: int = 2,
     construction: Construction = "pinv",
     normalised: bool = False,
     iterations: int = DEFAULT_ITERATIONS,
@@ -90,7 +92,8 @@ def two_step_assignment(
     """Cluster coarsely first, then make the units inside each cluster.
 
     With √M clusters, a vector is compared with about 2√M representatives a round instead of M.
-    What it loses: a vector near the border of its cluster cannot join a unit beyond it.
+    Inside its cluster, a vector near the border cannot join a unit beyond it: some last rounds let
+    it try those of the clusters nearby, too.
 
     Parameters
     ----------
@@ -100,6 +103,8 @@ def two_step_assignment(
         Vectors a unit on average.
     n_clusters : int, optional
         Coarse clusters; √M by default.
+    refinements : int, default 2
+        Rounds in which vectors may leave their cluster.
     construction, normalised, iterations, seed, threads, progress
         As in :func:`kmeans_assignment`. The coarse clusters are represented by their centroids,
         and found as by :func:`sampled_assignment`.
@@ -122,6 +127,7 @@ def two_step_assignment(
     if n_clusters is None:
         n_clusters = round(math.sqrt(n_units))
     n_clusters = min(checks.integer(n_clusters, "n_clusters", where), n_units)
+    refinements = checks.integer(refinements, "refinements", where, minimum=0)
     checks.integer(iterations, "iterations", where)
     rng = checks.generator(seed, where)
     coarse = sampled_assignment(
@@ -139,7 +145,10 @@ def two_step_assignment(
     found = _kmeans_in_parts(
         rows, clusters, shares, construction, normalised, iterations, rng, threads, progress
     )
-    return replace(found, group_offsets=np.cumsum([0, *shares]))
+    found = replace(found, group_offsets=np.cumsum([0, *shares]))
+    with progress_bar("k-means", len(rows) * refinements, progress) as advance:
+        labels = refine_units(rows, found, construction, normalised, refinements, threads, advance)
+    return replace(found, labels=labels)
 
 
 def sampled_assignment(

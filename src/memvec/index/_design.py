@@ -22,12 +22,15 @@ _PAIRS = 50_000
 _FILLED = 0.5
 _LOOKED_AT, _LOOKED_AMONG = 256, 4096
 _NEARER = 0.1
-# √N units balance the tests of units against those of members. Three times as many were fastest
-# on 115,000 sentence embeddings: members of the units visited outnumber the units by far.
-_UNITS_PER_ROOT = 3.0
-# Pinv separates better than the centroid at ten members and worse at a hundred; where they meet
-# was not measured.
-_LARGEST_PINV_UNIT = 30
+# The share of k-means units that pass grows with their size, n·c(α): on 113,659 sentence embeddings
+# units of 28 passed to 11, 4.8 and 1.8 % at 0.6, 0.7 and 0.8. What passes two tests, of groups and
+# of units, is more by this factor, since they share the misses.
+_PASSED_AT_07, _PASSED_FALL, _SHARED_MISSES = 1.7e-3, 9.0, 1.6
+_KMEANS_SIZES = (10, 14, 20, 28, 40, 56, 80, 113)
+_GROUP_SIZES = (100, 200, 333, 500, 1000, 2000)
+# Up to forty members pinv left as few members to visit as the centroid on embeddings, and a third
+# of them on structured vectors; beyond, it leaves more on embeddings.
+_LARGEST_PINV_UNIT = 40
 # The paper packs ten; on WordNet embeddings ten cost less than the two to four of random units.
 _SMALLEST_KMEANS_UNIT = 10
 # What is known of a query and a vector in the signs of a rotated one: √(2/π) for the code, and
@@ -115,7 +118,7 @@ def design_index(
     elif made.assignment == "random":
         made, time = _design_random_units(made, rows.shape, similarity, miss_rate, costs)
     else:
-        made = _design_kmeans_units(made, n_vectors, dim)
+        made, time = _design_kmeans_units(made, rows.shape, similarity, costs)
     if made.levels == "auto":
         made = replace(made, levels=1)
     if made.group_size == "auto":
@@ -223,19 +226,48 @@ def _random_units_time(
     return 1e-3 * (costs.query + scan + costs.visits(n_units, passed, size, PREFIX_WORDS["random"]))
 
 
-def _design_kmeans_units(config: IndexConfig, n_vectors: int, dim: int) -> IndexConfig:
-    made = config
-    if made.unit_words == "auto":
-        made = replace(made, unit_words=-(-dim // 64))
-    if made.levels == "auto":
-        made = replace(made, levels=1)
-    balanced = max(_SMALLEST_KMEANS_UNIT, round(math.sqrt(n_vectors) / _UNITS_PER_ROOT))
-    if made.group_size == "auto":
-        made = replace(made, group_size=min(balanced, n_vectors))
-    if made.unit_size == "auto":
-        size = balanced if made.levels == 1 else _SMALLEST_KMEANS_UNIT
-        made = replace(made, unit_size=min(size, n_vectors))
-    return made
+def _design_kmeans_units(
+    config: IndexConfig, shape: tuple[int, int], similarity: float, costs: MachineCosts
+) -> tuple[IndexConfig, float]:
+    """Take the levels and the sizes of least expected time, by what passed on embeddings."""
+    n_vectors, dim = shape
+    words = -(-dim // 64) if config.unit_words == "auto" else config.unit_words
+    levels: tuple[Literal[1, 2], ...] = (1, 2) if config.batch_size is None else (1,)
+    if config.levels != "auto":
+        levels = (config.levels,)
+    sizes = _KMEANS_SIZES if config.unit_size == "auto" else (config.unit_size,)
+    groups = _GROUP_SIZES if config.group_size == "auto" else (config.group_size,)
+    best = min(
+        (_kmeans_units_time(n_vectors, words, n, group, similarity, costs), level, n, group or n)
+        for level in levels
+        for n in sorted({min(n, n_vectors) for n in sizes})
+        for group in (sorted({min(max(g, n), n_vectors) for g in groups}) if level == 2 else (0,))
+    )
+    time, level, size, group = best
+    made = replace(config, unit_words=words, levels=level, unit_size=size, group_size=group)
+    return made, time
+
+
+def _kmeans_units_time(
+    n_vectors: int, words: int, size: int, group: int, similarity: float, costs: MachineCosts
+) -> float:
+    """Return the expected microseconds of a query; groups of 0 vectors are no groups."""
+    n_units, passed = n_vectors / size, _passed(size, similarity)
+    if group:
+        n_groups = n_vectors / group
+        tests = costs.scan(n_groups, words)
+        tests += costs.visits(n_groups, _passed(group, similarity), group / size, words)
+        passed = min(1.0, _SHARED_MISSES * passed)
+    else:
+        tests = costs.scan(n_units, words)
+    return 1e-3 * (
+        costs.query + tests + costs.visits(n_units, passed, size, PREFIX_WORDS["kmeans"])
+    )
+
+
+def _passed(size: float, similarity: float) -> float:
+    """Return the share of k-means units of a size that pass."""
+    return min(1.0, size * _PASSED_AT_07 * math.exp(-_PASSED_FALL * (similarity - 0.7)))
 
 
 def _design_construction(config: IndexConfig) -> IndexConfig:

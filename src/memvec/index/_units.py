@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,6 +22,10 @@ from memvec.theory import MatchLaw
 from memvec.types import Float32Array, Float64Array, IntArray
 
 _MEASURE_BLOCK = 4096
+# More units than this are made in two steps, in clusters of so many vectors: at once, k-means would
+# take most of the build.
+_MOST_AT_ONCE = 1500
+_CLUSTER_SIZE = 333
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,17 +170,20 @@ def _assign(
         return random_assignment(len(inside), size, seed=config.seed)
     rows = tested if len(inside) == len(tested) else tested[inside]
     rule = KMEANS_RULES[config.kmeans_rule]
-    if config.levels == 2:
-        return two_step_assignment(
+    many = config.batch_size is None and len(rows) > _MOST_AT_ONCE * size
+    if config.levels == 2 or many:
+        cluster_size = int(config.group_size) if config.levels == 2 else max(_CLUSTER_SIZE, size)
+        found = two_step_assignment(
             rows,
             size,
-            n_clusters=-(-len(rows) // int(config.group_size)),
+            n_clusters=-(-len(rows) // cluster_size),
             construction=rule.construction,
             normalised=rule.normalised,
             iterations=config.iterations,
             seed=config.seed,
             progress=progress,
         )
+        return found if config.levels == 2 else replace(found, group_offsets=None)
     if config.batch_size is not None:
         return batch_assignment(
             rows,
