@@ -147,3 +147,32 @@ def test_profile_measures_every_cost():
     for name in NAMES:
         assert 0 < getattr(measured, name) < math.inf
     assert measured.memory_word >= measured.word
+
+
+def clustered(n_vectors=3000, dim=64):
+    """Vectors in thirties around a few directions that they all share."""
+    rng = np.random.default_rng(3)
+    centres = rng.standard_normal((n_vectors // 30, 8)) @ rng.standard_normal((8, dim))
+    return np.repeat(centres, 30, axis=0) + rng.standard_normal((n_vectors, dim))
+
+
+def test_similar_matches_allow_larger_kmeans_units():
+    sizes = [Index.build(clustered(), similarity=s).design.unit_size for s in (0.5, 0.7, 0.9)]
+    assert sizes[0] < sizes[1] < sizes[2]
+
+
+def test_dear_tests_of_units_ask_for_groups():
+    cheap = Index.build(clustered(), similarity=0.9).design
+    dear = MachineCosts(word=500.0, memory_word=500.0)
+    grouped = Index.build(clustered(), similarity=0.9, machine=dear).design
+    assert (cheap.config.levels, grouped.config.levels) == (1, 2)
+    assert grouped.expected_microseconds > cheap.expected_microseconds
+
+
+def test_units_that_pass_together_cost_fewer_looks():
+    # 100 runs of 64 codes: with a share of 0.02 passing, 1 - 0.98^64 of the runs hold one; where
+    # eight lie together, as many as with a share of 0.0025.
+    costs = MachineCosts(run=210.0, visit=47.0)
+    apart, together = (costs.visits(6400, 0.02, 28, 3, together=n) for n in (1, 8))
+    saved = 100 * ((1 - 0.98**64) - (1 - 0.9975**64)) * 210
+    assert apart - together == pytest.approx(saved)

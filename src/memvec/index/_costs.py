@@ -87,7 +87,9 @@ class MachineCosts:
         word = self.word + from_memory * (self.memory_word - self.word)
         return n_codes * (self.code + n_words * word)
 
-    def visits(self, n_codes: float, passed: float, members: float, n_words: int) -> float:
+    def visits(
+        self, n_codes: float, passed: float, members: float, n_words: int, *, together: float = 1.0
+    ) -> float:
         """Return the nanoseconds of finding the share of units that passed and testing members.
 
         Parameters
@@ -98,9 +100,11 @@ class MachineCosts:
             Members of a unit.
         n_words : int
             Words of a member's code that are tested.
+        together : float, default 1
+            How many units that pass lie side by side; 1 where each passes by itself.
         """
         visit = self.visit + members * n_words * self.member_word
-        return busy_runs(n_codes, passed) * self.run + n_codes * passed * visit
+        return busy_runs(n_codes, passed / together) * self.run + n_codes * passed * visit
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the table as JSON.
