@@ -135,9 +135,22 @@ def test_bad_flags_are_named(empty, vectors, arguments, text):
 def test_bad_row_is_named_by_its_number_in_the_file(empty, vectors):
     vectors[17] = 0
     np.save("v.npy", vectors)
-    output = run("add", empty, "v.npy", "--batch", 10, code=1)
-    assert "parameter of v.npy must be free of zero, NaN and infinite rows" in output
-    assert "only zeros in row 17" in output
+    output = " ".join(run("add", empty, "v.npy", "--batch", 10, code=2).split())
+    assert "Invalid value for 'FILE...': the vectors of v.npy must be free of zero, NaN" in output
+    assert "Got only zeros in row 17 instead." in output
+    line = json.dumps({"id": 1, "vector": [float("nan")] * DIM})
+    output = " ".join(run("add", empty, "-", code=2, input=line).split())
+    assert "Invalid value for 'FILE...': the vectors of standard input must be free of" in output
+
+
+@pytest.mark.parametrize("command", [["add", "c.mv"], ["dedup"]])
+def test_bad_metadata_is_named_by_its_row_in_the_file(empty, vectors, command):
+    texts = ["x"] * 17 + ["\0x"] + ["x"] * 12
+    pq.write_table(pa.table({"v": pa.array(vectors.tolist()), "text": texts}), "v.parquet")
+    batch = ["--batch", 10] if command[0] == "add" else []
+    output = run(*command, "v.parquet", "--metadata", "text", *batch, code=2)
+    assert ": the metadata of v.parquet must be mappings that come back equal" in output
+    assert "in row 17 instead." in output
 
 
 def test_id_that_is_twice_in_a_file_is_an_error(empty, vectors):

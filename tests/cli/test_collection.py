@@ -1,8 +1,8 @@
 """The commands that make, fill, search and look after collections."""
 
 import json
-import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import pytest
 import memvec
 from cli.conftest import DIM, run, run_json
 from memvec.collection import CollectionHits
+from memvec.errors import IndexNotFoundError
 
 # --- create --------------------------------------------------------------------------------------
 
@@ -130,8 +131,16 @@ def test_bad_questions_name_the_flag(things, vectors, command, arguments, text):
 
 def test_queries_of_another_dimension_name_the_file(things):
     np.save("queries.npy", np.ones((2, 3)))
-    output = run("search", things, "queries.npy", code=1)
-    assert "'vectors' parameter of queries.npy must be of dimension 8" in output
+    output = run("search", things, "queries.npy", code=2)
+    assert "'[QUERIES]': the vectors of queries.npy must be of dimension 8. Got dim" in output
+    output = run("verify", things, "--recall", 3, "--queries", "queries.npy", code=2)
+    assert "Invalid value for '--queries': the vectors of queries.npy must be of dim" in output
+
+
+def test_more_items_asked_than_there_are_gives_all(things):
+    for fuse in ([], ["--fuse", "sum"]):
+        found = run_json("search", things, "--like", "t3", "-k", 10**11, *fuse)
+        assert len(found["hits"]) == 30
 
 
 @pytest.mark.parametrize(
@@ -139,6 +148,7 @@ def test_queries_of_another_dimension_name_the_file(things):
     [
         (["search", "things.mv", "--like", "zebra"], "'--like': no item has the id 'zebra'."),
         (["range", "things.mv", "--like", "5"], "'--like': no item has the id '5'."),
+        (["search", "things.mv", "--like", "t3", "--like", "t3"], "'--like': the id 't3' is given"),
         (["delete", "things.mv", "t1", "zebra"], "'ID': no item has the id 'zebra'."),
         (["delete", "things.mv", "--ids", "ids.txt"], "'--ids': no item has the id 'gnu'."),
     ],
@@ -169,39 +179,14 @@ def test_missing_collection_is_named(folder):
 
 def test_folder_that_is_no_collection_is_an_error(folder):
     (folder / "empty").mkdir()
-    assert "Error: There is no collection at empty" in run("info", "empty", code=1)
+    for command in ("info", "compact", "dedup"):
+        output = run(command, "empty", code=1)
+        assert output == "Error: There is no collection at empty. To create one: memvec create.\n"
 
 
-# --- delete --------------------------------------------------------------------------------------
-
-
-def test_delete_by_id_file_and_filter(things):
-    assert run("delete", things, "t0", "t1") == "Deleted 2 items; things.mv holds 28.\n"
-    assert run_json("delete", things, "--ids", "-", input="t2\nt3\n\n")["deleted"] == 2
-    asked = ("delete", things, "--where", '{"year": {"$gte": 2028}}')
-    assert run(*asked, "--dry-run") == "Would delete 2 items; things.mv holds 26.\n"
-    assert run_json(*asked) == {"deleted": 2, "chosen": 2, "items": 24}
-
-
-def test_delete_of_a_missing_id_deletes_nothing(things):
-    assert "no item has the id 't99'" in run("delete", things, "t0", "t99", code=2)
-    assert run_json("delete", things, "t0", "t99", "--missing-ok")["items"] == 29
-
-
-def test_delete_needs_to_be_told_what(things):
-    assert "Give an ID, --ids or --where." in run("delete", things, code=2)
-
-
-def test_typed_digits_are_integers_if_there_are_such(folder):
-    run("create", "n.mv", "--dim", 2)
-    lines = (
-        '{"id": 7, "vector": [1, 0]}\n{"id": "7", "vector": [0, 1]}\n{"id": "8", "vector": [1, 1]}'
-    )
-    run("add", "n.mv", "-", input=lines)
-    run("delete", "n.mv", "7", "8")
-    with memvec.open("n.mv", read_only=True) as collection:
-        assert list(collection) == ["7"]
-    run("delete", "n.mv", '"7"')
+def test_reader_is_not_told_to_give_what_it_gave(folder):
+    with pytest.raises(IndexNotFoundError, match="the vectors' dimension, and no read_only=True"):
+        memvec.open("new.mv", dim=3, read_only=True)
 
 
 # --- verify, repair, compact, info, calibrate ----------------------------------------------------
@@ -275,7 +260,7 @@ def test_repair_tells_what_is_lost(things):
     [file] = Path(things).glob("segments/*/g*/vectors.npy")
     file.write_bytes(file.read_bytes()[:-1])
     output = run("repair", things, code=3)
-    assert "The segment was dropped." in output
+    assert "The segment was dropped; what is left of it is in lost." in output
     assert "30 items lost." in output
     assert run_json("repair", things) == {"actions": [], "n_lost": 0}
 
@@ -304,11 +289,34 @@ def test_info_tells_sizes_units_and_promise(things):
     assert found["config"]["codes"] == "auto"
 
 
-def test_info_says_nothing_of_units_while_segments_change(things):
+def test_info_leaves_out_what_a_crash_left_behind(things):
     run("compact", things)
     (Path(things) / "segments" / "000009").mkdir()
+    (Path(things) / "segments" / "000010.rows").touch()
+    assert "imbalance" in run("info", things)
+    assert [unit["segment"] for unit in run_json("info", things)["units"]] == ["000001"]
+
+
+def test_info_says_nothing_of_units_while_segments_change(things, monkeypatch):
+    def removed(path):
+        raise IndexNotFoundError(f"There is no index at {path}.")
+
+    run("compact", things)
+    monkeypatch.setattr("memvec.cli._info.Index", SimpleNamespace(open=removed))
     assert "Segments of 30 vectors; they are being changed" in run("info", things)
     assert run_json("info", things)["units"] is None
+
+
+def test_info_tells_all_settings(folder):
+    asked = ("--guarantee", "high_probability", "--confidence", 0.9, "--seal-at", 0)
+    run("create", "c.mv", "--dim", 2, *asked, "--promise-at", 0.9)
+    found = run_json("info", "c.mv")
+    assert (found["guarantee"], found["confidence"]) == ("high_probability", 0.9)
+    assert (found["similarities"], found["seal_at"]) == ([0.9], 0)
+    assert "0, until `memvec compact`" in run("info", "c.mv")
+    run("create", "d.mv", "--dim", 2)
+    found = run_json("info", "d.mv")
+    assert (found["guarantee"], found["similarities"]) == ("expected", [0.7])
 
 
 def test_calibrate_tells_the_promise_of_several_similarities(things):
@@ -356,42 +364,3 @@ def test_closed_pipe_is_left_to_click(things, monkeypatch):
 
     monkeypatch.setattr(memvec.Collection, "compact", closed)
     assert run("compact", things, code=1) == ""
-
-
-# --- export --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_export_comes_back_the_same(things, suffix):
-    run("export", things, f"out.{suffix}")
-    run("create", "copy.mv", "--dim", DIM)
-    run("add", "copy.mv", f"out.{suffix}")
-    with memvec.open(things, read_only=True) as old, memvec.open("copy.mv", read_only=True) as new:
-        for a, b in zip(old.items(), new.items(), strict=True):
-            assert (a.id, a.metadata) == (b.id, b.metadata)
-            np.testing.assert_array_equal(a.vector, b.vector)
-
-
-def test_export_to_npy_and_stdout(things, vectors):
-    run("export", things, "out.npy", "--where", '{"tag": "a"}')
-    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    np.testing.assert_allclose(np.load("out.npy"), unit[::2], atol=1e-6)
-    lines = run("export", things, "-").splitlines()
-    assert [json.loads(line)["id"] for line in lines] == [f"t{row}" for row in range(30)]
-
-
-def test_export_of_both_kinds_of_ids_needs_lines(things):
-    run("add", things, "-", input='{"id": 1, "vector": [1, 1, 1, 1, 1, 1, 1, 1]}')
-    output = run("export", things, "out.parquet", code=2)
-    assert "there are integers and texts: export to .jsonl" in output
-    assert not list(Path().glob("out.*"))
-
-
-def test_export_names_what_it_cannot_write(things):
-    assert "does not end in one of .jsonl, .npy, .parquet" in run("export", things, "o.txt", code=2)
-    assert "no/where.npy" in run("export", things, "no/where.npy", code=1)
-
-
-def test_export_to_parquet_without_pyarrow_says_its_pip_line(things, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    assert "pip install 'memvec[files]'" in run("export", things, "out.parquet", code=1)

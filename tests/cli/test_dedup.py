@@ -7,8 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+import memvec
 from cli.conftest import DIM, run, run_json
+from memvec.cli._options import as_typed, typed_id
 
 
 @pytest.fixture
@@ -61,6 +65,35 @@ def test_dedup_reads_stdin_and_collections(copies):
     assert run("delete", "c.mv", "--ids", "-", input=dropped) == "Deleted 3 items; c.mv holds 30.\n"
 
 
+ODD = ["a\nb", "a\rb", "a\r", "", '"', '"a"', "7", "\u2028", "é\t", "-", " x "]
+
+
+def test_dropped_ids_of_any_kind_are_those_that_are_deleted(copies):
+    """The parts of an id that holds a newline are ids, too."""
+    run("create", "c.mv", "--dim", DIM)
+    with memvec.open("c.mv") as collection:
+        collection.add(copies[:7], ids=["a", "b", 7, "a\r\n", "-7", "x", "é"])
+        collection.add([copies[0]] * len(ODD), ids=ODD)
+    dropped = run("dedup", "c.mv", "--similarity", 0.9999, "--dropped")
+    assert len(dropped.split("\n")) == len(ODD) + 1
+    run("dedup", "c.mv", "--similarity", 0.9999, "--dropped", "--out", "dropped.txt")
+    assert Path("dropped.txt").read_bytes().decode() == dropped
+    assert run_json("delete", "c.mv", "--ids", "-", "--dry-run", input=dropped)["chosen"] == len(
+        ODD
+    )
+    assert run_json("delete", "c.mv", "--ids", "dropped.txt")["deleted"] == len(ODD)
+    with memvec.open("c.mv", read_only=True) as collection:
+        assert list(collection) == ["a", "b", 7, "a\r\n", "-7", "x", "é"]
+
+
+@given(st.text() | st.integers(-(2**63), 2**63 - 1))
+def test_id_comes_back_from_the_line_it_is_printed_as(name):
+    line = as_typed(name)
+    assert "\n" not in line
+    assert not line.endswith("\r")
+    assert typed_id({name}, line, "--ids") == name
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [
@@ -79,7 +112,7 @@ def test_dedup_leaves_nothing_behind(copies, tmp_path, monkeypatch):
     run("dedup", "v.npy")
     copies[20] = 0
     np.save("v.npy", copies)
-    assert "only zeros in row 20" in run("dedup", "v.npy", code=1)
+    assert "only zeros in row 20" in run("dedup", "v.npy", code=2)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import struct
 import zlib
 
@@ -67,7 +68,7 @@ def test_index_search_and_duplicates_follow_each_other(photos, model):
     output = run("duplicates", photos, "--html", "copies.html")
     assert "0 new, 0 changed, 6 as before" in output
     assert "2 alike:" in output
-    assert "2 photographs in 1 groups." in output
+    assert "2 photographs in 1 groups. Each photograph has a cosine of at least 0.6 with" in output
     assert os.path.exists("copies.html")
 
 
@@ -171,6 +172,33 @@ def test_search_takes_a_similarity_or_a_number(photos, model):
 def test_search_without_a_library_says_so(photos):
     output = run("search", photos / "crop.jpg", code=1)
     assert "There is no library of photographs at photos.mv." in output
+
+
+def test_duplicates_take_the_larger_of_two_similarities(photos, model):
+    run("index", photos, "--descriptor", model, "--similarity", "0.7")
+    assert json.loads(run("duplicates", photos, "--json"))["similarity"] == 0.7
+    asked = json.loads(run("duplicates", photos, "--json", "--similarity", "0.75"))
+    assert asked["similarity"] == 0.75
+
+
+def test_chains_say_so_and_name_their_links(photos, model):
+    run("index", photos, "--descriptor", model)
+    for number, left in enumerate((8, 16, 24)):  # each overlaps more with the one before
+        Image.fromarray(made_up_scene(2)[left:-left, left:-left]).save(photos / f"d{number}.png")
+    output = run("duplicates", photos, "--groups", "components", "--similarity", "0.3")
+    assert "Groups are chains: each photograph has a cosine of at least 0.3 with another" in output
+    [found] = re.findall(r"^  (\S+)  \S+d2\.png, (\S+) with d1\.png$", output, re.M)
+    assert float(found[0]) < float(found[1])
+    with open("contact-sheet.html", encoding="utf-8") as file:
+        page = file.read()
+    assert f"{found[0]}, {found[1]} with d1.png" in page
+    assert "Groups are chains" in page
+
+
+def test_photo_without_keypoints_is_named(photos, model):
+    run("index", photos, "--descriptor", model)
+    Image.new("RGB", (60, 40)).save("plain.png")
+    assert "plain.png cannot be described: " in run("search", "plain.png", code=1)
 
 
 def test_long_answers_are_cut(photos, model, monkeypatch):

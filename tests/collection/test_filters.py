@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import memvec
 from memvec.collection import _filters
-from memvec.collection._filters import compile_filter
+from memvec.collection._filters import Bitmaps, compile_filter
+from memvec.collection._naming import MovedError
 from memvec.errors import InvalidTypeError, InvalidValueError
 from naive import passes_filter
 
@@ -88,7 +89,8 @@ def test_filter_finds_what_it_says(collection, where, expected):
         ({"$and": []}, InvalidTypeError, r"a list of filters for '\$and'. Got \[\]"),
         ({"$or": "ab"}, InvalidTypeError, r"a list of filters for '\$or'. Got 'ab'"),
         ({"$nor": [{}]}, InvalidValueError, r"free of unknown operators.*Got '\$nor'"),
-        ({'a"b': 1}, InvalidValueError, "names with quotes or backslashes. Got 'a\"b'"),
+        ({'a"b': 1}, InvalidValueError, "names with quotes or backslashes.*Got 'a\"b'"),
+        ({"\ud800": 1}, InvalidValueError, r"lone surrogates. Got '\\ud800'"),
         ({"a": {}}, InvalidValueError, "made of operators, such as"),
         ({"a": {"$near": 1}}, InvalidValueError, r"each one of \$eq .*Got '\$near'"),
         ({"a": {"b": 1}}, InvalidValueError, r"each one of \$eq .*Got 'b'"),
@@ -101,7 +103,13 @@ def test_filter_finds_what_it_says(collection, where, expected):
         ({"a": float("nan")}, InvalidTypeError, "finite numbers, booleans and None. Got nan"),
         ({"a": "\0"}, InvalidTypeError, "compared with strings"),
         ({"a": "\ud800"}, InvalidValueError, r"compared with strings.*Got '\\ud800'"),
-        ({"a": {"$not": 5}}, InvalidValueError, r"each one of \$eq .*Got '\$not'"),
+        ({"a": {"$not": 5}}, InvalidTypeError, r"a mapping of operators for '\$not'.*Got 5"),
+        ({"a": {"$in": b"ab"}}, InvalidTypeError, r"a list for '\$in'. Got b'ab'"),
+        ({"a": {"$nin": bytearray(b"ab")}}, InvalidTypeError, r"a list for '\$nin'. Got bytear"),
+        ({"$or": b"ab"}, InvalidTypeError, r"a list of filters for '\$or'. Got b'ab'"),
+        ({"a": 10**5000}, InvalidValueError, "finite numbers.*Got int with an integer of more th"),
+        ({"a": {"$gt": -(10**400)}}, InvalidValueError, "finite numbers.*Got -1000"),
+        ({"a": [10**5000]}, InvalidTypeError, "finite numbers.*Got list with an integer of more"),
     ],
 )
 def test_wrong_filters_are_refused(collection, where, error, text):
@@ -161,6 +169,57 @@ def test_bitmaps_are_kept_per_filter_and_change(tmp_path, monkeypatch):
         monkeypatch.setattr(_filters, "_MOST_BITMAPS", 1)
         assert collection.count(np.ones(DIM), where={"x": 7}, guarantee="exact") == [1]
         assert len(collection._bitmaps._kept) == 1
+
+
+CHANGES = {
+    "upsert and compact": lambda c: (c.upsert([np.ones(DIM)], [0], [{"x": 1}]), c.compact()),
+    "upsert and seal": lambda c: (c.upsert([np.ones(DIM)], [7], [{"x": 1}]), c.seal()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_filter_never_sees_a_state_less_what_was_compacted_away(tmp_path, monkeypatch, change):
+    """Ten items pass in every committed state, and so in every answer."""
+    with memvec.open(tmp_path / "c.mv", dim=DIM, seal_at=0) as collection:
+        collection.add(np.ones((6, DIM)), metadata=[{"x": 1}] * 6)
+        collection.seal()
+        collection.add(np.ones((4, DIM)), metadata=[{"x": 1}] * 4)
+        before = collection._store.state
+        change(collection)
+        with pytest.raises(MovedError):
+            Bitmaps(collection._store.catalog).passing(before, {"x": 1}, "here")
+
+        one = np.ones(DIM)
+        answers = [
+            lambda where: len(collection.range_search(one, where=where).ids),
+            lambda where: collection.count(one, where=where)[0],
+            lambda where: len(list(collection.iter_range(one, where=where))),
+            lambda where: len(list(collection.items(where))),
+            lambda where: np.isfinite(collection.search(one, 20, where=where).scores).sum(),
+            lambda where: 1 + len(list(collection.self_join(where=where, collapse_copies=True))),
+            lambda where: collection.deduplicate(where=where).n_items,
+            lambda where: collection.measure(one, where=where).n_matches,
+        ]
+        for number, answer in enumerate(answers):
+            states = [before, collection._store.state]
+            monkeypatch.setattr(type(collection), "_state", lambda _, states=states: states.pop(0))
+            # Each filter is new: none of its bitmaps is kept.
+            assert answer({"x": {"$in": [1, f"filter {number}"]}}) == 10
+
+
+def test_interrupt_between_commit_and_memory_is_no_damage(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with memvec.open(tmp_path / "c.mv", dim=DIM, seal_at=0) as collection:
+        collection.add(np.ones((6, DIM)), metadata=[{"x": 1}] * 6)
+        collection.delete([0])
+        with monkeypatch.context() as patch:
+            patch.setattr(type(collection._store), "publish", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                collection.compact()
+        assert collection.count(np.ones(DIM), where={"x": 1}) == [5]
+        assert collection.stats().segment_sizes == (5,)
 
 
 values = (

@@ -250,3 +250,42 @@ def test_interrupted_close_is_ended_by_the_sealer(path, vectors, monkeypatch):
     thread.join()
     with memvec.open(path) as again:
         assert again.stats().segment_sizes == (20,)
+
+
+def refuse(*_, **__):
+    raise OSError("the disk is full")
+
+
+@pytest.mark.parametrize("background", [True, False])
+def test_add_that_was_committed_does_not_fail(path, vectors, monkeypatch, background):
+    """With warnings as errors, a failed seal is raised by the next call, before it commits."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with memvec.open(path, dim=DIM, seal_at=10, background=background) as writer:
+            with monkeypatch.context() as patch:
+                patch.setattr(_collection, "rewrite", refuse)
+                writer.add(vectors[:20])
+                if background:
+                    writer._sealer._thread.join()
+            with pytest.raises(RuntimeWarning, match="could not be sealed.*the disk is full"):
+                writer.add(vectors[20:30])
+            assert len(writer) == 20
+            writer.add(vectors[20:30])
+            assert len(writer) == 30
+    with memvec.open(path, read_only=True) as reader:
+        assert (len(reader), reader.stats().n_waiting) == (30, 0)
+
+
+def test_lack_of_threads_does_not_fail_an_add(path, vectors, monkeypatch):
+    def no_more(_):
+        raise RuntimeError("can't start new thread")
+
+    with memvec.open(path, dim=DIM, seal_at=10) as writer:
+        with monkeypatch.context() as patch:
+            patch.setattr(threading.Thread, "start", no_more)
+            with pytest.warns(RuntimeWarning, match="could not be sealed.*new thread") as seen:
+                writer.add(vectors[:20])
+            assert seen[0].filename == __file__
+        writer.add(vectors[20:21])
+    with memvec.open(path) as writer:
+        assert writer.stats().segment_sizes == (21,)

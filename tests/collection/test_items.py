@@ -211,3 +211,14 @@ def test_wrong_vectors_are_refused(collection, vectors):
     with pytest.raises(InvalidValueError, match="only zeros in row 1"):
         collection.add(np.array([[1.0] * DIM, [0.0] * DIM]))
     assert collection.stats().change == 0
+
+
+def test_upsert_needs_ids(collection, vectors):
+    with pytest.raises(InvalidTypeError, match="'ids' parameter of Collection.upsert .*Got None"):
+        collection.upsert(vectors[:1], None)
+    assert len(collection) == 0
+
+
+def test_id_too_long_to_be_spelled_out_is_refused(collection, vectors):
+    with pytest.raises(InvalidValueError, match="integers of 64 bits. Got one of 16610 bits"):
+        collection.add(vectors[:1], ids=[10**5000])

@@ -239,6 +239,21 @@ def test_set_is_searched_by_its_memory_vector(both, construction):
     [
         (lambda c: c.self_join(0), InvalidValueError, "parameter of Collection.self_join must be"),
         (
+            lambda c: c.self_join(threads="a"),
+            InvalidTypeError,
+            "'threads' parameter of Collection.self_join must be an integer >= 1. Got 'a'",
+        ),
+        (
+            lambda c: c.deduplicate(threads=0),
+            InvalidValueError,
+            "'threads' parameter of Collection.deduplicate must be an integer >= 1. Got 0",
+        ),
+        (
+            lambda c: c.search_set(np.ones((2, 8)), 0),
+            InvalidValueError,
+            "'k' parameter of Collection.search_set must be an integer >= 1. Got 0",
+        ),
+        (
             lambda c: c.deduplicate(keep="last"),
             InvalidTypeError,
             "'keep' parameter of Collection.deduplicate must be 'first', 'longest' or a callable",

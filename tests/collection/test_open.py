@@ -183,8 +183,17 @@ def test_closed_collection_says_so(path, vectors):
     collection = memvec.open(path, dim=DIM)
     collection.close()
     collection.close()
-    with pytest.raises(InvalidValueError, match=r"The collection in .*things.mv was closed"):
-        collection.add(vectors)
+    for call in (
+        lambda: collection.add(vectors),
+        lambda: collection.count(vectors),
+        lambda: collection.search(vectors, k=1),
+        lambda: collection.stats(),
+        lambda: len(collection),
+        lambda: list(collection),
+    ):
+        with pytest.raises(InvalidValueError, match=r"The collection in .*things.mv was closed"):
+            call()
+    assert repr(collection).startswith("Collection(0 items")
 
 
 def test_reader_keeps_its_state_until_refresh(path, vectors):

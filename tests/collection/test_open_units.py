@@ -68,6 +68,64 @@ def test_unit_vectors_follow_adds_and_deletes(stream):
         assert np.allclose(units._vectors[unit], pinv_memory_vector(np.array(rows)), atol=1e-5)
 
 
+def test_explanation_shows_the_open_unit(stream):
+    collection, _, queries = stream
+    hits = collection.range_search(queries[:200], 0.699, miss_rate=MISS_RATE)
+    missed = 0
+    for query, row in enumerate(hits):
+        told = collection.explain(queries[query], query, 0.699, miss_rate=MISS_RATE)
+        assert told.returned == (query in row.ids)
+        [stage] = told.stages
+        assert stage.name == "unit"
+        missed += not stage.passed
+        if query < 20:
+            # The members of a unit score 1 on its memory vector (pinv): so a = 1.
+            unit = collection._open_units._unit_of[query]
+            score = collection._open_units._vectors[unit] @ unit_rows(queries)[query]
+            assert stage.score == pytest.approx(score, abs=1e-4)
+            assert stage.threshold == pytest.approx(0.699 - 1.645 * stage.spread, abs=1e-3)
+    assert missed == 200 - sum(query in row.ids for query, row in enumerate(hits))
+    assert missed > 0
+    assert collection.explain(queries[0], 0, 0.699, guarantee="exact").stages == ()
+
+
+def test_unit_whose_members_cancel_out_is_explained(path):
+    with memvec.open(path, dim=2, seal_at=0, online="units") as collection:
+        collection.add(np.tile([[1.0, 0.0], [-1.0, 0.0]], (80, 1)))
+        told = [collection.explain([1.0, 0.0], name) for name in range(160)]
+        assert all(
+            np.isfinite([one.stages[0].score, one.stages[0].threshold]).all() for one in told
+        )
+        found = set(collection.range_search([1.0, 0.0]).ids)
+        assert {one.id for one in told if one.returned} == found
+
+
+@pytest.mark.parametrize("level", ["expected", "high_probability"])
+def test_level_that_units_cannot_keep_is_refused(stream, level):
+    collection, _, queries = stream
+    text = "'guarantee' parameter of Collection.{} must be 'model' or 'exact' .*Got '{}'"
+    for name in ("range_search", "iter_range", "count", "contains", "measure"):
+        with pytest.raises(InvalidValueError, match=text.format(name, level)):
+            getattr(collection, name)(queries[:1], guarantee=level)
+    with pytest.raises(InvalidValueError, match=text.format("explain", level)):
+        collection.explain(queries[0], 0, guarantee=level)
+    # These do not use the units.
+    assert collection.search(queries[0], 3, guarantee=level).certificate.level == "exact"
+    assert collection.deduplicate(0.9, guarantee=level).certificate.level == "exact"
+    assert collection.range_search(queries[:1], guarantee="model").certificate.level == "model"
+
+
+def test_units_miss_nothing_where_that_is_promised(path, vectors):
+    """A few sealed vectors are all visited, and then nothing that waits may be missed either."""
+    with memvec.open(path, dim=vectors.shape[1], seal_at=0, online="units") as collection:
+        collection.add(vectors[:20])
+        collection.seal()
+        collection.add(vectors[20:])
+        hits = collection.range_search(vectors, 0.7)
+        assert hits.certificate.complete
+        assert hits.ids.tolist() == exact_range(vectors, vectors, 0.7).ids.tolist()
+
+
 def test_sealed_vectors_leave_the_units(stream):
     collection, vectors, queries = stream
     collection.range_search(queries[:1])

@@ -255,3 +255,13 @@ def test_those_who_add_wait_where_too_much_waits(path, vectors):
             assert collection.stats().n_waiting < 5 * 10 + 30
         collection.add(np.ones((50, DIM)), ids=range(1000, 1050))
         assert collection.stats().n_waiting < 5
+
+
+def test_few_rows_are_not_merged_with_many(collection):
+    rows = np.random.default_rng(8).standard_normal((230, DIM))
+    collection.add(rows[:200])
+    collection.seal()
+    for row in rows[200:]:
+        collection.add([row])
+        collection.seal()
+    assert sizes(collection) == (200, 10, 10, 10)

@@ -217,6 +217,21 @@ def test_promises_of_segments_do_not_add_up():
             "'guarantee' parameter of Collection.iter_range must be one of",
         ),
         (
+            lambda c: c.contains(np.ones(DIM), threads=0),
+            InvalidValueError,
+            "'threads' parameter of Collection.contains must be an integer >= 1. Got 0",
+        ),
+        (
+            lambda c: c.search(np.ones(DIM), 1, threads="a"),
+            InvalidTypeError,
+            "'threads' parameter of Collection.search must be",
+        ),
+        (
+            lambda c: c.iter_range(np.ones(DIM), threads=1.5),
+            InvalidTypeError,
+            "'threads' parameter of Collection.iter_range must be",
+        ),
+        (
             lambda c: c.items(where=5),
             InvalidTypeError,
             "'where' parameter of Collection.items must be a mapping",
@@ -226,6 +241,29 @@ def test_promises_of_segments_do_not_add_up():
 def test_wrong_arguments_are_refused(collection, call, error, text):
     with pytest.raises(error, match=text):
         call(collection)
+
+
+def test_k_beyond_all_items_takes_no_room(collection, vectors):
+    collection.add(vectors)
+    for level in (None, "exact"):
+        few = collection.search(vectors[:2], 310, guarantee=level)
+        many = collection.search(vectors[:2], 10**11, guarantee=level)
+        assert (few.ids.shape, many.ids.shape) == ((2, 310), (2, 1000))
+        assert many.ids[:, :310].tolist() == few.ids.tolist()
+        assert set(many.ids[0, 300:]) == {None}
+        assert np.isneginf(many.scores[:, 300:]).all()
+    collection.add(np.tile(vectors, (4, 1)))
+    assert collection.search(vectors[0], 10**30).ids.shape == (1, 1500)
+
+
+def test_complete_certificates_are_alike(collection, vectors):
+    collection.add(vectors[:20])
+    collection.seal()
+    for search in (collection.range_search, lambda q, **level: collection.search(q, 3, **level)):
+        for level in ({}, {"guarantee": "exact"}):
+            certificate = search(vectors[0], **level).certificate
+            assert certificate.complete
+            assert (certificate.level, certificate.miss_rate, certificate.bound) == ("exact", 0, 0)
 
 
 def test_vector_without_an_item_is_damage(collection, vectors):
@@ -268,6 +306,25 @@ def test_each_answer_is_that_of_a_committed_state(path, vectors):
         for thread in threads:
             thread.join()
     assert errors == []
+
+
+def test_explanation_is_of_a_state_that_has_the_item(collection, vectors, monkeypatch):
+    """The item is replaced between the look at its key and that at the state."""
+    collection.add(vectors[:10])
+    keys = type(collection)._keys
+    thread = threading.Thread(target=collection.upsert, args=(vectors[20:21], [3]))
+
+    def upsert_then(*arguments):
+        thread.start()
+        thread.join(0.2)  # it waits for the lock
+        return keys(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(collection), "_keys", upsert_then)
+        told = collection.explain(vectors[3], 3, 0.99)
+    thread.join()
+    assert told.reason == "Returned."
+    assert collection.explain(vectors[20], 3, 0.99).reason == "Returned."
 
 
 @settings(

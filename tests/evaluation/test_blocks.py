@@ -1,8 +1,10 @@
 """Reading rows with ids and metadata, block by block, from every format."""
 
 import datetime
+import decimal
 import io
 import json
+import math
 import sys
 import zipfile
 
@@ -122,6 +124,80 @@ def test_nulls_are_left_out_and_dates_become_text(tmp_path):
     assert all_of(tmp_path / "v.npz", metadata=["day"])[1:] == (["x"], [{"day": "2020-01-02"}])
 
 
+@pytest.mark.parametrize("suffix", [".parquet", ".npz", ".h5"])
+def test_nan_is_left_out_as_null_is(tmp_path, suffix):
+    path, values = tmp_path / f"v{suffix}", [1.5, float("nan"), 2.5]
+    match suffix:
+        case ".npz":
+            np.savez(path, vectors=ROWS, x=values)
+        case ".h5":
+            with h5py.File(path, "w") as file:
+                file["train"], file["x"] = ROWS, values
+        case ".parquet":
+            pq.write_table(pa.table({"v": pa.array(ROWS.tolist()), "x": values}), path)
+    assert all_of(path, metadata=["x"])[2] == [{"x": 1.5}, {}, {"x": 2.5}]
+
+
+def test_time_that_is_missing_is_left_out(tmp_path):
+    days = np.array(["2020-01-02", "NaT", "2020-01-03"], "M8[D]")
+    np.savez(tmp_path / "v.npz", vectors=ROWS, day=days)
+    found = all_of(tmp_path / "v.npz", metadata=["day"])[2]
+    assert found == [{"day": "2020-01-02"}, {}, {"day": "2020-01-03"}]
+
+
+@pytest.mark.parametrize(
+    ("kind", "count", "text"),
+    [
+        (pa.timestamp("ns"), 1_500_000_000_000_000_001, "2017-07-14T02:40:00.000000001"),
+        (pa.timestamp("ns"), 1_500_000_000_000_000_000, "2017-07-14T02:40:00"),
+        (
+            pa.timestamp("ns", "UTC"),
+            1_500_000_000_123_456_789,
+            "2017-07-14T02:40:00.123456789+00:00",
+        ),
+        (pa.timestamp("ns"), -1, "1969-12-31T23:59:59.999999999"),
+        (pa.time64("ns"), 1_000_000_020, "00:00:01.000000020"),
+    ],
+)
+def test_nanoseconds_become_text(tmp_path, kind, count, text):
+    times = pa.array([None, count], pa.int64()).cast(kind)
+    table = pa.table({"v": [[1.0], [2.0]], "time": times})
+    pq.write_table(table, tmp_path / "v.parquet")
+    assert all_of(tmp_path / "v.parquet", metadata=["time"])[2] == [{}, {"time": text}]
+
+
+def test_time_beyond_those_of_python_names_the_column(tmp_path):
+    times = pa.array([2**58], pa.timestamp("ms"))
+    pq.write_table(pa.table({"v": [[1.0]], "time": times}), tmp_path / "v.parquet")
+    with pytest.raises(FileFormatError, match=r"v.parquet holds values in column 'time' \(timesta"):
+        list(read_blocks(tmp_path / "v.parquet", metadata=["time"]))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (b"x", "holds a value of the type bytes as 'x' in row 2. Metadata is what JSON holds"),
+        (decimal.Decimal("1.5"), "holds a value of the type Decimal as 'x' in row 2"),
+        (datetime.timedelta(1), "holds a value of the type timedelta as 'x' in row 2"),
+        (math.inf, "holds inf as 'x' in row 2"),
+        ([math.nan], "holds nan as 'x' in row 2"),
+    ],
+)
+def test_value_that_json_does_not_hold_is_named(tmp_path, value, text):
+    table = pa.table({"v": pa.array(ROWS.tolist()), "x": [None, None, value]})
+    pq.write_table(table, tmp_path / "v.parquet")
+    with pytest.raises(FileFormatError, match=f"v.parquet {text}"):
+        list(read_blocks(tmp_path / "v.parquet", field="v", metadata=["x"], block_rows=2))
+
+
+def test_values_within_lists_and_objects_are_made_json(tmp_path):
+    day = datetime.date(2020, 1, 2)
+    table = pa.table({"v": [[1.0]], "days": [[day]], "in": [{"day": day, "n": 1, "none": None}]})
+    pq.write_table(table, tmp_path / "v.parquet")
+    [row] = all_of(tmp_path / "v.parquet", metadata=["*"])[2]
+    assert row == {"days": ["2020-01-02"], "in": {"day": "2020-01-02", "n": 1, "none": None}}
+
+
 def test_open_file_is_read_as_json_lines():
     lines = io.BytesIO(b'{"vector": [0.5, 1e300]}\n\n{"vector": [1, 2]}\n')
     [block] = read_blocks(lines)
@@ -150,6 +226,10 @@ def test_numbers_that_were_float32_stay_float32():
         ('{"vector": [[1], [2]]}', "else than numbers as 'vector' in line 1"),
         ('{"vector": [1, [2]]}', "else than numbers as 'vector' in line 1"),
         ('{"vector": [1], "id": 1}\n{"vector": [1]}', "has no 'id' in line 2; it holds vector"),
+        (
+            '{"vector": [1]}\n{"vector": [1], "id": 1}',
+            "has 'id' in line 2 and no id in line 1; all",
+        ),
         ('{"vector": [1], "metadata": []}', "holds metadata in line 1 that is no object but list"),
     ],
 )
@@ -160,6 +240,32 @@ def test_bad_line_is_named(tmp_path, lines, text):
         return
     with pytest.raises(FileFormatError, match=f"v.jsonl .*{text}".replace("[", r"\[")):
         list(read_blocks(tmp_path / "v.jsonl"))
+
+
+@pytest.mark.parametrize("block_rows", [1, 10])
+def test_each_line_has_fields_of_its_own(block_rows):
+    records = [
+        {"id": "a", "vector": [1.0]},
+        {"ids": "b", "vector": [2.0], "metadata": {"year": 1}, "tag": None},
+        {"id": "c", "vector": [3.0], "metadata": None, "tag": "x"},
+    ]
+    content = "\n".join(map(json.dumps, records)).encode()
+
+    def found(**asked):
+        blocks = list(read_blocks(io.BytesIO(content), block_rows=block_rows, **asked))
+        metadata = [row for block in blocks for row in block.metadata or [{}] * len(block)]
+        return [name for block in blocks for name in block.ids], metadata
+
+    assert found() == (["a", "b", "c"], [{}, {"year": 1}, {}])
+    assert found(metadata=["*"]) == (
+        ["a", "b", "c"],
+        [{}, {"metadata": {"year": 1}}, {"tag": "x"}],
+    )
+    if block_rows > 1:
+        assert found(metadata=["tag"])[1] == [{}, {}, {"tag": "x"}]
+    else:  # a stream is not read to its end to see whether a name is mistyped
+        with pytest.raises(InvalidValueError, match="which holds id. Got 'tag' instead"):
+            found(metadata=["tag"])
 
 
 def test_empty_file_of_lines_is_refused(tmp_path):

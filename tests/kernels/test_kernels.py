@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba.core.event import install_listener
 
 import naive
 from memvec.kernels import (
@@ -170,3 +171,28 @@ def test_compiling_is_announced_once(caplog):
         notice.on_start(Event("memvec.kernels._scores"))
         notice.on_start(Event("memvec.kernels._scores"))
     assert caplog.text.count("compiling its loops") == 1
+
+
+def test_kernel_without_a_place_for_its_cache_is_compiled_without_one(monkeypatch, caplog):
+    from memvec.kernels import _compile
+
+    monkeypatch.setattr("numba.config.CACHE_DIR", "")
+    monkeypatch.setattr(_compile._CompileNotice, "text", _compile._NOTICE)
+    made = {"__name__": "memvec.made_up"}
+    exec("def double(x):\n    return 2 * x", made)  # numba has no folder for what has no file
+    double = _compile.kernel(made["double"])
+    listening = install_listener("numba:compile", _compile._CompileNotice())
+    with caplog.at_level(logging.INFO, logger="memvec"), listening:
+        assert double(21) == 42
+    assert "they are not kept" in caplog.text
+
+
+def test_other_failure_of_a_decorator_is_not_hidden(monkeypatch):
+    from memvec.kernels import _compile
+
+    def refuse(**options):
+        raise RuntimeError("out of order")
+
+    monkeypatch.setattr("numba.njit", refuse)
+    with pytest.raises(RuntimeError, match="out of order"):
+        _compile.kernel(len)

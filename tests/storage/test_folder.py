@@ -1,4 +1,5 @@
 import json
+import mmap
 import os
 import threading
 import zlib
@@ -44,9 +45,9 @@ NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,8}", fullmatch=True)
 
 
 def is_mapped(array):
-    while array is not None and not isinstance(array, np.memmap):
+    while isinstance(array, np.ndarray):
         array = array.base
-    return array is not None
+    return isinstance(array, memoryview | mmap.mmap)
 
 
 # --- what is on disk -----------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from memvec.cli._options import (
     field_options,
     file_argument,
     json_option,
+    named_rows,
     unit_rows,
 )
 from memvec.cli._output import echo_json
@@ -113,7 +114,8 @@ def add(
                     if block.ids is None and first_id is None:
                         _check_name(path, named)
                     rows = _ready(opened, block, path, first_id)
-                    _write(opened, rows, path, counts, replace=replace)
+                    with named_rows(block, path):
+                        _write(opened, rows, path, counts, replace=replace)
                     advance(len(block))
         n_items = len(opened)
     if as_json:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import reduce
 from typing import Any
 
 import click
@@ -21,8 +22,9 @@ from memvec.cli._options import (
 )
 from memvec.cli._output import certificate_record, echo_json, share_text
 from memvec.collection import CollectionHits, repair_collection, verify_collection
-from memvec.evaluation import Misses, Ranges, count_misses
+from memvec.evaluation import Ranges, count_misses
 from memvec.guarantee import Certificate
+from memvec.index import Verification
 from memvec.types import Float32Array
 
 # What a command returns that ran, and found that something is not as it should be.
@@ -35,7 +37,7 @@ _QUERIES_AT_ONCE = 256
 class _Measured:
     """What a comparison with the exhaustive search found."""
 
-    misses: Misses
+    found: Verification
     certificate: Certificate
     similarity: float
 
@@ -43,30 +45,29 @@ class _Measured:
     def broken(self) -> bool:
         """Whether more is missed than is promised, beyond what chance explains."""
         promised = self.certificate.miss_rate
-        return promised is not None and self.misses.interval(0.95)[0] > promised
+        return promised is not None and self.found.interval[0] > promised
 
     def record(self) -> dict[str, Any]:
-        low, high = self.misses.interval(0.95)
         return {
             "similarity": self.similarity,
-            "queries": self.misses.n_queries,
-            "queries_with_matches": self.misses.n_queries_with_matches,
-            "matches": self.misses.n_pairs,
-            "missed": self.misses.n_missed,
-            "miss_rate": self.misses.miss_rate,
-            "interval": [low, high],
-            "pair_miss": self.misses.pair_miss,
+            "queries": self.found.n_queries,
+            "queries_with_matches": self.found.n_with_matches,
+            "matches": self.found.n_matches,
+            "missed": self.found.n_missed,
+            "miss_rate": self.found.miss_rate,
+            "interval": list(self.found.interval),
+            "pair_miss": self.found.pair_miss,
             "certificate": certificate_record(self.certificate),
             "broken": self.broken,
         }
 
     def __str__(self) -> str:
-        low, high = self.misses.interval(0.95)
+        low, high = self.found.interval
         return (
-            f"Missed {share_text(self.misses.miss_rate)} of a query's matches above "
+            f"Missed {share_text(self.found.miss_rate)} of a query's matches above "
             f"{self.similarity:g} (95 % interval {share_text(low)} to {share_text(high)}), "
-            f"{self.misses.n_missed:,} of {self.misses.n_pairs:,} pairs, over "
-            f"{self.misses.n_queries_with_matches:,} queries with matches.\n{self.certificate}"
+            f"{self.found.n_missed:,} of {self.found.n_matches:,} pairs, over "
+            f"{self.found.n_with_matches:,} queries with matches.\n{self.certificate}"
         )
 
 
@@ -133,22 +134,18 @@ def verify(
 def _measured(
     collection: Collection, n_queries: int, path: str | None, similarity: float | None, seed: int
 ) -> _Measured:
+    """Compare as `Collection.measure` does, but for each query's own item."""
     rows, own = _drawn(collection, n_queries, path, seed)
-    matches, missed, extra = [], [], []
     certificate = collection.range_search(rows[:0], similarity).certificate
-    for start in range(0, len(rows), _QUERIES_AT_ONCE):
+    found = []
+    for start in range(0, max(len(rows), 1), _QUERIES_AT_ONCE):
         some = slice(start, start + _QUERIES_AT_ONCE)
         truth = collection.range_search(rows[some], similarity, guarantee="exact")
         answer = collection.range_search(rows[some], similarity)
         misses = count_misses(*_numbered(truth, answer, own[some]))
-        matches.append(misses.matches)
-        missed.append(misses.missed)
-        extra.append(misses.extra)
-    counted = Misses(
-        *(np.concatenate([np.empty(0, np.int64), *x]) for x in (matches, missed, extra))
-    )
+        found.append(Verification.of(misses, certificate.miss_rate or 0.0))
     level = collection.settings.similarity if similarity is None else similarity
-    return _Measured(counted, certificate, level)
+    return _Measured(reduce(Verification.with_more, found), certificate, level)
 
 
 def _drawn(
@@ -191,7 +188,8 @@ def repair(collection: str, as_json: bool) -> None:
     """Make a damaged collection usable again, and say what was done.
 
     Segments are rebuilt from their vectors where those are whole; what is damaged beyond that is
-    dropped together with its items. Copy the folder first if it matters.
+    dropped together with its items, and its files go to the folder `lost` in the collection. Copy
+    the folder first if it matters.
 
     Exit code 3 says that items were lost.
 

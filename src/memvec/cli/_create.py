@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -124,7 +124,8 @@ def create(
     ) as collection:
         settings = collection.settings
     if as_json:
-        echo_json({"collection": path, **json.loads(settings.to_json())})
+        record = {**asdict(settings), "similarities": settings.listed}
+        echo_json({"collection": path, **record})
         return
     click.echo(
         f"Created {path}: dimension {dim}, everything above {similarity:g}, "

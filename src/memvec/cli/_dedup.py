@@ -22,6 +22,7 @@ from memvec.cli._options import (
     field_options,
     file_path,
     json_option,
+    named_rows,
     promise_options,
     similarity_option,
     threads_option,
@@ -75,7 +76,7 @@ def _source(context: click.Context, parameter: click.Parameter, value: str) -> s
     "--out", type=click.Path(dir_okay=False), help="Write the list of ids here instead of stdout."
 )
 @field_options
-@promise_options
+@promise_options(", 0.01 of a file", " (of a file, expected)", ", 0.95 of a file")
 @threads_option
 @json_option
 def dedup(
@@ -92,6 +93,9 @@ def dedup(
     **asked: Any,
 ) -> None:
     """Print the ids of FILE that are left when near-duplicates are dropped, one a line.
+
+    A text that is empty, begins with a quote, holds digits alone or control characters such as the
+    end of a line is printed in quotes, as JSON has it; `memvec delete --ids` reads it so.
 
     FILE is a vector file as `memvec add` takes it; rows without ids are numbered from 0. - is
     standard input, as JSON Lines. It may also be a collection. Nothing is deleted. A file is
@@ -133,7 +137,7 @@ def _write(
         click.echo("" if as_json else lines, nl=False)
         return
     try:
-        Path(out).write_text(lines, encoding="utf-8")
+        Path(out).write_text(lines, encoding="utf-8", newline="\n")
     except OSError as error:
         raise click.FileError(out, hint=str(error.strerror)) from None
 
@@ -164,7 +168,8 @@ def _opened(
         for block in chain([first], blocks):
             numbers = range(block.first_row, block.first_row + len(block))
             rows = unit_rows(block, source, collection.dim)
-            collection.add(rows, block.ids or list(numbers), block.metadata)
+            with named_rows(block, source):
+                collection.add(rows, block.ids or list(numbers), block.metadata)
         collection.seal()
         yield collection
 
@@ -181,7 +186,7 @@ def _opened(
     show_default=True,
     help="Rows of the table; JSON has all.",
 )
-@promise_options
+@promise_options()
 @threads_option
 @json_option
 def join(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import IO, Any
 
 import click
 
@@ -25,9 +25,10 @@ from memvec.cli._output import echo_json
 @click.option(
     "--ids",
     "id_file",
-    type=click.File("r", encoding="utf-8"),
+    type=click.File("rb"),
     metavar="FILE",
-    help="Delete the ids of a text file, one a line; - is standard input.",
+    help="Delete the ids of a text file, one a line, as `memvec dedup` prints them; - is standard "
+    "input.",
 )
 @where_option
 @click.option("--missing-ok", is_flag=True, help="Leave out ids that do not exist.")
@@ -36,7 +37,7 @@ from memvec.cli._output import echo_json
 def delete(
     collection: str,
     names: tuple[str, ...],
-    id_file: Any,
+    id_file: IO[bytes] | None,
     where: dict[str, Any] | None,
     missing_ok: bool,
     dry_run: bool,
@@ -45,8 +46,8 @@ def delete(
     """Delete items by ID or by filter, all or none of them.
 
     They are not found any more when the command returns; their space is freed by `memvec compact`.
-    An ID of digits is the integer if there is one, and otherwise the text; in double quotes it is
-    always the text.
+    An ID of digits is the integer if there is one, and otherwise the text. In double quotes it is
+    always a text, as JSON has it: "7", "two\\nlines", or "" for the empty one.
 
     \b
     Example:
@@ -71,22 +72,32 @@ def delete(
 def _chosen(
     collection: Collection,
     names: tuple[str, ...],
-    id_file: Any,
+    id_file: IO[bytes] | None,
     where: dict[str, Any] | None,
     *,
     missing_ok: bool,
 ) -> list[Id]:
-    lines = [] if id_file is None else [line.rstrip("\n") for line in id_file]
     ids = list[Id]()
-    for texts, flag in ((names, "ID"), ([line for line in lines if line], "--ids")):
+    for texts, flag in ((names, "ID"), (_lines(id_file), "--ids")):
         if missing_ok:
-            typed = [typed_id(collection, text) for text in texts]
+            typed = [typed_id(collection, text, flag) for text in texts]
             ids += [name for name in typed if name in collection]
         else:
             ids += known_ids(collection, texts, flag)
     if where is not None:
         ids += [item.id for item in collection.items(where)]
     return list(dict.fromkeys(ids))
+
+
+def _lines(file: IO[bytes] | None) -> list[str]:
+    """Return the lines that are not empty; an id that holds the end of a line is in quotes."""
+    try:
+        lines = [] if file is None else file.read().decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(
+            f"it is no text in UTF-8: {error}.", param_hint="'--ids'"
+        ) from None
+    return [line for line in (line.removesuffix("\r") for line in lines) if line]
 
 
 __all__ = ["delete"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ def export(collection: str, target: str, where: dict[str, Any] | None) -> None:
 
     It ends in .jsonl (or is -, standard output): ids, vectors and metadata; in .parquet: the same,
     the metadata as JSON; in .npy: vectors only. `memvec add` reads them all back; vectors are
-    written as they are stored, with norm 1. The file appears when it is complete.
+    written as they are stored, with norm 1. The file appears when it is complete. What is written
+    is for programs already, so there is no --json.
 
     \b
     Example:
@@ -119,25 +120,31 @@ def _write_parquet(path: Path, items: Items, collection: Collection) -> None:
         import pyarrow.parquet as pq
     except ImportError:
         raise MissingExtraError("Writing Parquet files", "pyarrow", "files") from None
-    kinds = {type(name) for name in collection}
-    if len(kinds) > 1:
-        raise click.UsageError(
-            "A column holds ids of one kind, and there are integers and texts: export to .jsonl."
-        )
+    blocks = _blocks(items)
+    first = next(blocks, [])
+    kind = type(first[0].id) if first else str
     schema = pa.schema(
         [
-            ("id", pa.int64() if kinds == {int} else pa.string()),
+            ("id", pa.int64() if kind is int else pa.string()),
             ("vector", pa.list_(pa.float32(), collection.dim)),
             ("metadata", pa.string()),
         ]
     )
     with pq.ParquetWriter(path, schema) as writer:
-        for block in _blocks(items):
+        for block in chain([first] if first else [], blocks):
+            _check_kind(block, kind)
             flat = np.concatenate([item.vector for item in block])
             texts = [json.dumps(item.metadata, ensure_ascii=False) for item in block]
             vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), collection.dim)
             ids = pa.array([item.id for item in block], schema.field("id").type)
             writer.write_batch(pa.record_batch([ids, vectors, pa.array(texts)], schema=schema))
+
+
+def _check_kind(block: list[Item], kind: type) -> None:
+    if any(type(item.id) is not kind for item in block):
+        raise click.UsageError(
+            "A column holds ids of one kind, and there are integers and texts: export to .jsonl."
+        )
 
 
 def _blocks(items: Items) -> Iterator[list[Item]]:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -17,6 +17,7 @@ from memvec.images import (
     FolderReport,
     ImageDescriptor,
     OnnxDescriptor,
+    PhotoCopy,
     PhotoDuplicates,
     PhotoHits,
     PhotoLibrary,
@@ -32,8 +33,10 @@ from memvec.images import (
     write_sheet,
 )
 
-# Where copies of a photograph are and other photographs are not, by the tables of docs/images.md.
+# By the tables of docs/images.md: where copies of a photograph are, and where few others are. Who
+# looks for one photograph sees what is wrong at a glance; groups should hold copies alone.
 _SIMILARITY = 0.5
+_COPY_SIMILARITY = 0.6
 _MEGAPIXEL = 1_000_000
 # What a terminal and a page can bear; JSON has everything.
 _LINES_SHOWN = 20
@@ -87,11 +90,6 @@ _making = options(
     click.option(
         "--power", type=click.FloatRange(0, 1, min_open=True), help="Power law; 1 is none."
     ),
-    click.option(
-        "--similarity",
-        type=click.FloatRange(0, 1, min_open=True),
-        help=f"Cosine that a new library is designed for: {_SIMILARITY}.",
-    ),
     _megapixels,
     _json,
 )
@@ -112,6 +110,11 @@ def images() -> None:
 @images.command("index")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @_making
+@click.option(
+    "--similarity",
+    type=click.FloatRange(0, 1, min_open=True),
+    help=f"Cosine that a new library is designed for: {_SIMILARITY}.",
+)
 def index_command(folder: str, as_json: bool, **given: Any) -> None:
     """Take the photographs of FOLDER into a library, or bring it up to date.
 
@@ -180,8 +183,26 @@ def search_command(
 @images.command("duplicates")
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
 @_making
+@click.option(
+    "--similarity",
+    type=click.FloatRange(0, 1, min_open=True),
+    help=f"Cosine above which two are alike: {_COPY_SIMILARITY}, or the library's if that is more.",
+)
+@click.option(
+    "--groups",
+    type=click.Choice(["stars", "components"]),
+    default="stars",
+    show_default=True,
+    help="Group what is like the first of a group, or all that chains of pairs connect.",
+)
 @_html
-def duplicates_command(folder: str, html: str, as_json: bool, **given: Any) -> None:
+def duplicates_command(
+    folder: str,
+    html: str,
+    as_json: bool,
+    groups: Literal["stars", "components"],
+    **given: Any,
+) -> None:
     """Find photographs of FOLDER that are copies of each other, or nearly.
 
     The library is made or brought up to date first, as by `memvec images index`.
@@ -192,22 +213,37 @@ def duplicates_command(folder: str, html: str, as_json: bool, **given: Any) -> N
     """  # noqa: D301 - click wants the character itself, not its name
     with _made_library(folder, given) as library:
         report = library.add_folder(folder, max_pixels=_pixels(given))
-        found = library.duplicates(given["similarity"], below=folder)
-    _write(html, _duplicates_page(folder, found, report.skipped, _pixels(given)))
+        level = given["similarity"] or max(_COPY_SIMILARITY, library.similarity)
+        found = library.duplicates(level, groups=groups, below=folder)
+    _write(html, _duplicates_page(folder, found, groups, report.skipped, _pixels(given)))
     if as_json:
         click.echo(json.dumps({**_plain(found), "skipped": _records(report.skipped), "html": html}))
         return
     _print_report(report)
     for group in found.groups[:_LINES_SHOWN]:
-        click.echo(
-            "\n".join(
-                [f"{len(group)} alike:", *(f"  {hit.score:.3f}  {hit.path}" for hit in group)]
-            )
-        )
+        lines = (f"  {copy.score:.3f}  {copy.path}{_link(copy, group[0])}" for copy in group)
+        click.echo("\n".join([f"{len(group)} alike:", *lines]))
     _print_rest(len(found.groups) - _LINES_SHOWN)
     n_photos = sum(map(len, found.groups))
-    click.echo(f"{n_photos:,} photographs in {len(found.groups):,} groups. {found.certificate}")
-    click.echo(f"Wrote {html}")
+    click.echo(f"{n_photos:,} photographs in {len(found.groups):,} groups. {_rule(found, groups)}")
+    click.echo(f"{found.certificate}\nWrote {html}")
+
+
+def _rule(found: PhotoDuplicates, groups: str) -> str:
+    """Return what makes a group."""
+    if groups == "stars":
+        return f"Each photograph has a cosine of at least {found.similarity:g} with the first."
+    return (
+        f"Groups are chains: each photograph has a cosine of at least {found.similarity:g} with "
+        "another, and may have less with the first, which is the one printed."
+    )
+
+
+def _link(copy: PhotoCopy, first: PhotoCopy) -> str:
+    """Return what brings a photograph into a group, where that is not the first."""
+    if copy.link is None or copy.link.path == first.path:
+        return ""
+    return f", {copy.link.score:.3f} with {os.path.basename(copy.link.path)}"
 
 
 def _made_library(folder: str, given: dict[str, Any]) -> PhotoLibrary:
@@ -293,20 +329,26 @@ def _search_page(photo: str, found: PhotoHits, n_photos: int, max_pixels: int) -
 
 
 def _duplicates_page(
-    folder: str, found: PhotoDuplicates, skipped: Sequence[Skipped], max_pixels: int
+    folder: str,
+    found: PhotoDuplicates,
+    groups: str,
+    skipped: Sequence[Skipped],
+    max_pixels: int,
 ) -> str:
-    groups = [
+    shown = [
         SheetGroup(
-            f"{len(group)} alike", [SheetPhoto(hit.path, f"{hit.score:.3f}") for hit in group]
+            f"{len(group)} alike",
+            [SheetPhoto(copy.path, f"{copy.score:.3f}{_link(copy, group[0])}") for copy in group],
         )
         for group in found.groups[:_GROUPS_SHOWN]
     ]
-    left = len(found.groups) - len(groups)
+    left = len(found.groups) - len(shown)
     return contact_sheet(
         f"Copies in {Path(folder).name or folder}",
-        groups,
-        summary=f"{len(found.groups):,} groups of photographs that are alike."
-        + (f" The {len(groups):,} largest are shown, {left:,} are not." if left else ""),
+        shown,
+        summary=f"{len(found.groups):,} groups of photographs that are alike. "
+        + _rule(found, groups)
+        + (f" The {len(shown):,} largest are shown, {left:,} are not." if left else ""),
         remarks=[str(found.certificate), *(f"Skipped {_sentence(entry)}" for entry in skipped)],
         max_pixels=max_pixels,
     )

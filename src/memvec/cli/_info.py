@@ -48,11 +48,8 @@ def info(collection: str, as_json: bool) -> None:
         echo_json(
             {
                 "collection": collection,
-                "dim": settings.dim,
-                "similarity": settings.similarity,
-                "miss_rate": settings.miss_rate,
-                "seal_at": settings.seal_at,
-                "config": asdict(settings.config),
+                **asdict(settings),
+                "similarities": settings.listed,
                 **asdict(stats),
                 "units": units,
                 "certificate": certificate_record(certificate),
@@ -73,7 +70,7 @@ def _print_sizes(collection: str, opened: Collection, stats: Stats) -> None:
             "designed for",
             f"cosine {settings.similarity:g}, {share_text(settings.miss_rate)} missed",
         ],
-        ["waiting for a segment", f"{stats.n_waiting:,} of {settings.seal_at:,}"],
+        ["waiting for a segment", f"{stats.n_waiting:,}{_due(settings.seal_at)}"],
         ["deleted, not yet freed", f"{stats.n_deleted:,}"],
         ["segments on disk", size_text(stats.segment_bytes)],
         ["catalog on disk", size_text(stats.catalog_bytes)],
@@ -82,12 +79,20 @@ def _print_sizes(collection: str, opened: Collection, stats: Stats) -> None:
     print_table(collection, [], rows)
 
 
+def _due(seal_at: int) -> str:
+    """Return when a segment is made of what waits."""
+    return f" of {seal_at:,}" if seal_at else ", until `memvec compact`"
+
+
 def _print_segments(stats: Stats, units: list[dict[str, Any]] | None) -> None:
     if not stats.segment_sizes:
         return
     if units is None:
         sizes = ", ".join(f"{size:,}" for size in stats.segment_sizes)
-        click.echo(f"Segments of {sizes} vectors; they are being changed, so nothing on units.")
+        click.echo(
+            f"Segments of {sizes} vectors; they are being changed, or damaged (`memvec verify`): "
+            "nothing on units."
+        )
         return
     header = ["segment", "vectors", "units", "vectors a unit", "imbalance", "construction", "codes"]
     keys = ("segment", "vectors", "units", "unit_size", "imbalance", "construction", "codes")
@@ -95,16 +100,15 @@ def _print_segments(stats: Stats, units: list[dict[str, Any]] | None) -> None:
 
 
 def _units(folder: Path, stats: Stats) -> list[dict[str, Any]] | None:
-    """Return what the segments are like, or None while a writer is changing them."""
+    """Return what the segments are like, or None if a writer has removed one meanwhile."""
     found = []
-    for segment in sorted((folder / "segments").iterdir()):
+    for number in stats.segment_numbers:
+        segment = folder / "segments" / f"{number:06d}"
         try:
-            index = Index.open(segment)
+            found.append(_unit_record(segment.name, Index.open(segment)))
         except (MemvecError, OSError):
             return None
-        found.append(_unit_record(segment.name, index))
-    same = tuple(unit["vectors"] for unit in found) == stats.segment_sizes
-    return found if same else None
+    return found
 
 
 def _unit_record(name: str, index: Index) -> dict[str, Any]:
@@ -136,7 +140,7 @@ def _certificate(collection: Collection, similarity: float | None, **asked: Any)
     help="Cosine α₀ to tell the promise for; repeatable. Without it, that of the collection and "
     "some others.",
 )
-@promise_options
+@promise_options()
 @click.option(
     "--renew", is_flag=True, help="Compact first: draw the calibration queries and units anew."
 )

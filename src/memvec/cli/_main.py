@@ -44,7 +44,7 @@ class _Group(click.Group):
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever reads has seen enough: click ends quietly
             self._name_flag(context, str(error))
-            click.echo(f"Error: {error}", err=True)
+            click.echo(f"Error: {_told(error)}", err=True)
             sys.exit(_FAILED)
 
     def _name_flag(self, context: click.Context, text: str) -> None:
@@ -57,6 +57,12 @@ class _Group(click.Group):
         for parameter in command.params:
             if parameter.name == rejected[1]:
                 raise click.BadParameter(f"it {rejected[2]}", ctx=own, param=parameter)
+
+
+def _told(error: MemvecError | OSError) -> str:
+    """Return what an error says, with a command in place of an argument of the library."""
+    text, advice, _ = str(error).partition(" To create one,")
+    return f"{text} To create one: memvec create." if advice else text
 
 
 @click.group(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import click
 import numpy as np
 
 from memvec import Collection, checks
+from memvec.collection import checked_metadata
+from memvec.errors import InvalidTypeError, InvalidValueError, MemvecError
 from memvec.evaluation import BLOCK_SUFFIXES, VectorBlock, read_blocks
 from memvec.types import Float32Array
 
@@ -19,6 +22,8 @@ Command = Callable[..., Any]
 Id = int | str
 
 STDIN = "-"
+# Of an integer of 64 bits. Python refuses to read integers of some thousand digits.
+_MOST_DIGITS = 19
 
 
 def options(*decorators: Command) -> Callable[[Command], Command]:
@@ -73,24 +78,31 @@ where_option = click.option(
     help="""Only items whose metadata passes, such as '{"year": {"$gte": 2020}}'.""",
 )
 level_choice = click.Choice(["model", "expected", "high_probability", "exact"])
-promise_options = options(
-    click.option(
-        "--miss-rate",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Share ε of the matches that may be missed; that of the collection without it.",
-    ),
-    click.option(
-        "--guarantee",
-        type=level_choice,
-        help="What the answer must promise; exact misses nothing. Without it: the level of the "
-        "collection, or what the evidence supports.",
-    ),
-    click.option(
-        "--confidence",
-        type=click.FloatRange(0, 1, min_open=True, max_open=True),
-        help="Of high_probability; that of the collection without it.",
-    ),
-)
+
+
+def promise_options(miss_rate: str = "", level: str = "", confidence: str = "") -> Command:
+    """Return the options of a promise; the texts add what holds where there is no collection."""
+    return options(
+        click.option(
+            "--miss-rate",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            help="Share ε of the matches that may be missed; that of the collection without it"
+            f"{miss_rate}.",
+        ),
+        click.option(
+            "--guarantee",
+            type=level_choice,
+            help="What the answer must promise; exact misses nothing. Without it: the level of the "
+            f"collection{level}, or what the evidence supports.",
+        ),
+        click.option(
+            "--confidence",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            help=f"Of high_probability; that of the collection without it{confidence}.",
+        ),
+    )
+
+
 threads_option = click.option(
     "--threads", type=click.IntRange(1), help="Threads that share the work; all cores without it."
 )
@@ -112,8 +124,8 @@ field_options = options(
         metavar="NAME",
         multiple=True,
         help="Array, dataset, column or key that becomes a value of the metadata, under its own "
-        "name; repeat it for several, * stands for all others. Without it: metadata, if there, "
-        "which holds whole objects.",
+        "name; repeat it for several, * stands for all others. What is null or NaN is left out. "
+        "Without it: metadata, if there, which holds whole objects.",
     ),
 )
 file_path = click.Path(exists=True, dir_okay=False, allow_dash=True)
@@ -134,46 +146,97 @@ def blocks_of(
 
 def unit_rows(block: VectorBlock, path: str, dim: int | None) -> Float32Array:
     """Return the vectors of a block with norm 1; errors name the file and the row in it."""
-    return checks.unit_rows(
-        block.vectors, "vectors", _shown(path), dim=dim, first_row=block.first_row, copy=False
-    )
+    try:
+        return checks.unit_rows(
+            block.vectors, "vectors", path, dim=dim, first_row=block.first_row, copy=False
+        )
+    except (InvalidValueError, InvalidTypeError) as error:
+        raise _refused(error, path) from None
 
 
-def _shown(path: str) -> str:
-    return "standard input" if path == STDIN else path
+@contextmanager
+def named_rows(block: VectorBlock, path: str) -> Iterator[None]:
+    """Let errors about metadata name the file and the row in it, while a block is added."""
+    try:
+        yield
+    except (InvalidValueError, InvalidTypeError):
+        try:
+            checked_metadata(block.metadata, len(block), path, first_row=block.first_row)
+        except (InvalidValueError, InvalidTypeError) as error:
+            raise _refused(error, path) from None
+        raise
+
+
+def _refused(error: MemvecError, path: str) -> click.BadParameter:
+    """Return an error that names the argument or flag of a file, the file, and what is wrong."""
+    _, _, reason = str(error).partition(f" of {path} must be ")
+    subject = str(error).split("'")[1]  # as in: The 'vectors' parameter of …
+    name = "standard input" if path == STDIN else path
+    return click.BadParameter(f"the {subject} of {name} must be {reason}", param=_parameter(path))
+
+
+def _parameter(path: str) -> click.Parameter | None:
+    """Return the argument or option that a file was given for."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if path == value or (isinstance(value, tuple) and path in value):
+            return parameter
+    return None
 
 
 def known_ids(collection: Collection, texts: Iterable[str], flag: str) -> list[Id]:
     """Return ids that people typed for a flag, all of which exist; see `typed_id`."""
-    ids = [typed_id(collection, text) for text in texts]
+    ids = [typed_id(collection, text, flag) for text in texts]
     for name in ids:
         if name not in collection:
             raise click.BadParameter(f"no item has the id {name!r}.", param_hint=f"'{flag}'")
     return ids
 
 
-def typed_id(collection: Collection, text: str) -> Id:
+def typed_id(collection: Collection, text: str, flag: str) -> Id:
     """Return the id that a text stands for: an integer if there is one, or else the text.
 
-    In double quotes it is always the text between them.
+    In double quotes it is always a text, as JSON has it.
     """
     if len(text) > 1 and text[0] == text[-1] == '"':
-        return text[1:-1]
+        try:
+            return str(json.loads(text))
+        except ValueError as error:
+            raise click.BadParameter(
+                f"{text} begins and ends with quotes, and is no text as JSON has it: {error}.",
+                param_hint=f"'{flag}'",
+            ) from None
     if _is_number(text) and int(text) in collection:
         return int(text)
     return text
 
 
 def as_typed(name: Id) -> str:
-    """Return the text that `typed_id` takes for an id."""
-    if isinstance(name, str) and (_is_number(name) or name[:1] == name[-1:] == '"'):
-        return f'"{name}"'
-    return str(name)
+    r"""Return one line that `typed_id` takes for an id.
+
+    Examples
+    --------
+    >>> for name in (7, "7", "whale", "two\nlines", '"', ""):
+    ...     print(as_typed(name))
+    7
+    "7"
+    whale
+    "two\nlines"
+    "\""
+    ""
+    """
+    if isinstance(name, int):
+        return str(name)
+    plain = name and name.isprintable() and name[0] != '"' and not _is_number(name)
+    return name if plain else json.dumps(name)
 
 
 def _is_number(text: str) -> bool:
+    """Return whether a text is how an integer of 64 bits, or little more, is written."""
     digits = text.removeprefix("-")
-    return digits.isascii() and digits.isdecimal() and str(int(text)) == text
+    short = len(digits) <= _MOST_DIGITS
+    return short and digits.isascii() and digits.isdecimal() and str(int(text)) == text
 
 
 def gather(blocks: Iterable[VectorBlock], path: str, dim: int) -> tuple[Float32Array, list[Any]]:
@@ -189,6 +252,7 @@ __all__ = [
     "STDIN",
     "Command",
     "Id",
+    "as_typed",
     "blocks_of",
     "collection_argument",
     "field_options",
@@ -198,6 +262,7 @@ __all__ = [
     "json_option",
     "known_ids",
     "level_choice",
+    "named_rows",
     "options",
     "promise_options",
     "similarity_option",

@@ -23,6 +23,7 @@ from memvec.experiments import (
     Scale,
     Table,
     Verdict,
+    check_page,
     latest_result,
     photo_kind,
     run_experiment,
@@ -71,7 +72,12 @@ def _known(context: click.Context, parameter: click.Parameter, names: tuple[str,
 @click.option("--list", "only_list", is_flag=True, help="Print what there is, and its verdict.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("--fresh", is_flag=True, help="Compute again what was computed before.")
-@click.option("--report", is_flag=True, help="Write the page of all experiments afterwards.")
+@click.option(
+    "--report",
+    is_flag=True,
+    help="Write the page of all experiments afterwards; one that shows results on data sets is not "
+    "replaced by one without.",
+)
 @click.option(
     "--page",
     default=Path("docs/paper.md"),
@@ -109,9 +115,12 @@ def reproduce(
         _print_list(names, out, as_json)
         return
     described = out / "descriptors"
+    folders = DataFolders((*data, described) if described.is_dir() else tuple(data))
+    if report and not folders.folders:
+        check_page(page, names)  # now rather than after everything was computed
     if describe:
         describe_photographs(DataFolders(tuple(data)), scale, described)
-    folders = DataFolders((*data, described) if described.is_dir() else tuple(data))
+        folders = DataFolders((*data, described))
     if scale == "smoke" and any(EXPERIMENTS[name].photographs for name in names):
         folders = _with_photographs(folders, out / "made-up")
     results, failed = {}, []
@@ -196,7 +205,7 @@ def _print_result(result: Result) -> None:
         _print_table(result.table)
     click.echo(f"{result.name}: {verdict.outcome} ({result.scale}, {result.seconds:.1f} s)")
     for finding in verdict.findings:
-        sign = "+" if finding.holds else "-"
+        sign = {"holds": "+", "does not hold": "-", "cannot be tested": "?"}[finding.standing]
         click.echo(f"  {sign} {finding.claim}\n      {finding.numbers}")
     if verdict.note:
         click.echo(f"  {verdict.note}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
@@ -59,7 +60,7 @@ _asking = options(
     where_option,
 )
 _answering = options(
-    promise_options,
+    promise_options(),
     threads_option,
     click.option(
         "--show",
@@ -123,6 +124,7 @@ def search(
     """  # noqa: D301 - click wants the character itself, not its name
     with memvec.open(collection, read_only=True) as opened:
         asked = _queries(opened, queries, like, field)
+        k = min(k, max(len(opened), 1))  # answers have room for k items, whether there are or not
         if fuse is None:
             top = opened.search(asked.rows, k, where=where, **promise)
         else:
@@ -198,6 +200,9 @@ def _queries(
         blocks = blocks_of(path, field, None, ())
         return _Queries(*gathered(blocks, path, collection.dim))
     names = known_ids(collection, like, "--like")
+    if len(set(names)) < len(names):
+        [(twice, _)] = Counter(names).most_common(1)
+        raise click.BadParameter(f"the id {twice!r} is given twice.", param_hint="'--like'")
     return _Queries(np.stack([item.vector for item in collection.get(names)]), list(names))
 
 

@@ -1,6 +1,7 @@
 """Collections: durable, growing, searchable at any time."""
 
 from memvec.collection._collection import Collection, open_collection
+from memvec.collection._ids import checked_metadata
 from memvec.collection._items import Item
 from memvec.collection._joining import DuplicateGroup, Duplicates, SimilarPair
 from memvec.collection._lookup import Stats
@@ -28,6 +29,7 @@ __all__ = [
     "SimilarPair",
     "Stats",
     "Verification",
+    "checked_metadata",
     "open_collection",
     "repair_collection",
     "verify_collection",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,6 +68,23 @@ class Answer:
         """Return some of the matches."""
         return Answer(self.queries[chosen], self.keys[chosen], self.scores[chosen], self.work)
 
+    def pages(self, size: int) -> Iterator[IntArray]:
+        """Yield the places of ordered matches, `size` at a time, equal scores of a query together.
+
+        So a page may be longer.
+        """
+        queries, scores = self.queries, self.scores
+        start = 0
+        while start < len(scores):
+            stop = min(start + size, len(scores))
+            while stop < len(scores) and (queries[stop], scores[stop]) == (
+                queries[stop - 1],
+                scores[stop - 1],
+            ):
+                stop += 1
+            yield np.arange(start, stop)
+            start = stop
+
 
 def part_range(
     part: Part[Any],
@@ -125,7 +142,7 @@ def best_of_parts(
     threads: int | None,
 ) -> Answer:
     """Return the k nearest rows of all parts that pass, by ranges that widen until k are found."""
-    if _are_few(parts):
+    if are_few(parts):
         return _scan_best(parts, queries, k, threads)
 
     def find(rows: Float32Array, similarity: float, lines: Lines) -> Found:
@@ -162,7 +179,7 @@ def exact_best_of_parts(
 
     The k nearest of those that are found fast tell how near the k nearest are at least.
     """
-    if promise.first is None or _are_few(parts):
+    if promise.first is None or are_few(parts):
         return _scan_best(parts, queries, k, threads)
     fast = best_of_parts(parts, queries, k, promise.first, threads)
     floors = np.maximum(_ANYTHING, _kth_scores(fast, k, len(queries)))
@@ -175,7 +192,8 @@ def exact_best_of_parts(
     return _best(answers, parts, k, len(queries))
 
 
-def _are_few(parts: Sequence[tuple[Part[Any], BoolArray]]) -> bool:
+def are_few(parts: Sequence[tuple[Part[Any], BoolArray]]) -> bool:
+    """Tell whether so few rows pass that all are scored to find the nearest."""
     n_passing = sum(int(np.count_nonzero(some)) for _, some in parts)
     return n_passing < _FEW_TIMES * _FEW_ROWS
 
@@ -268,4 +286,4 @@ def _counts(work: Work) -> IntArray:
     )
 
 
-__all__ = ["Answer", "best_of_parts", "exact_best_of_parts", "part_range", "scan_rows"]
+__all__ = ["Answer", "are_few", "best_of_parts", "exact_best_of_parts", "part_range", "scan_rows"]

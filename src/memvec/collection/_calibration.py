@@ -60,41 +60,48 @@ def write_tables(catalog: Catalog, tables: Iterable[tuple[int, int, CalibrationT
 
 def read_tables(catalog: Catalog, known: Blocks) -> dict[tuple[int, int], CalibrationTable]:
     """Return all tables, by segment and source; those that are known are not read again."""
-    for _, text in broken_tables(catalog, known):
-        raise CorruptIndexError(text)
-    return {
-        key: known[key] if key in known else _unpacked(blob)
-        for key, _, blob in _stored(catalog, known)
-    }
-
-
-def _stored(catalog: Catalog, known: Blocks) -> Iterator[tuple[tuple[int, int], str, bytes]]:
-    """Yield segment and source, checksum and content of each table; of known ones no content."""
-    for key in catalog.rows("SELECT segment, source FROM calibration"):
+    tables = {}
+    for key in _names(catalog):
         if key in known:
-            yield key, "", b""
-        else:
-            sql = "SELECT crc32, rows FROM calibration WHERE segment = ? AND source = ?"
-            [(saved, blob)] = catalog.rows(sql, key)
-            yield key, saved, blob
+            tables[key] = known[key]
+            continue
+        found = _read(catalog, key)
+        if isinstance(found, str):
+            raise CorruptIndexError(found)
+        tables[key] = found
+    return tables
 
 
-def broken_tables(
-    catalog: Catalog, known: Blocks | None = None
-) -> Iterator[tuple[tuple[int, int], str]]:
+def broken_tables(catalog: Catalog) -> Iterator[tuple[tuple[int, int], str]]:
     """Yield segment and source of each table that is damaged, and what is wrong."""
-    for (segment, source), saved, blob in _stored(catalog, known or {}):
-        if known and (segment, source) in known:
-            continue
-        found = crc_text(zlib.crc32(blob))
-        what = f"{catalog.path} is damaged: the calibration of segment {segment} by {source}"
-        if found != saved:
-            yield (segment, source), f"{what} has checksum (CRC-32) {found}, saved was {saved}."
-            continue
-        try:
-            _unpacked(blob)
-        except (ValueError, EOFError) as error:
-            yield (segment, source), f"{what} cannot be read: {error}"
+    for key in _names(catalog):
+        found = _read(catalog, key)
+        if isinstance(found, str):
+            yield key, found
+
+
+def _names(catalog: Catalog) -> list[tuple[int, int]]:
+    rows = catalog.rows("SELECT segment, source FROM calibration")
+    return [(segment, source) for segment, source in rows]
+
+
+def _read(catalog: Catalog, key: tuple[int, int]) -> CalibrationTable | str:
+    """Return a table, or what is wrong with it."""
+    # A flipped bit may have made the blob a text of the same bytes, or nothing.
+    blob_of = "ifnull(CAST(rows AS BLOB), x'')"
+    sql = f"SELECT crc32, {blob_of} FROM calibration WHERE segment = ? AND source = ?"
+    what = f"{catalog.path} is damaged: the calibration of segment {key[0]} by {key[1]}"
+    stored = catalog.rows(sql, key)
+    if not stored:  # listed, and yet not found: its number is damaged
+        return f"{what} is not found."
+    [(saved, blob)] = stored
+    found = crc_text(zlib.crc32(blob))
+    if found != saved:
+        return f"{what} has checksum (CRC-32) {found}, saved was {saved}."
+    try:
+        return _unpacked(blob)
+    except (ValueError, EOFError) as error:
+        return f"{what} cannot be read: {error}"
 
 
 def joint_table(segments: Sequence[Segment], blocks: Blocks) -> CalibrationTable | None:

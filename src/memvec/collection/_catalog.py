@@ -7,6 +7,7 @@ import os
 import sqlite3
 import threading
 import weakref
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -30,13 +31,15 @@ _APPLICATION_ID = 0x6D766563
 # An item keeps its row, marked, after it was deleted: what a reader found before still has a name.
 # Its key is a number that is never used again; a replaced item gets a new one. Vectors lie in
 # blobs of many rows with consecutive keys: one row a vector would be written at half the speed.
+# Checksums of items and settings came later: those of old collections have none.
 _SCHEMA = """
-CREATE TABLE settings (value TEXT NOT NULL);
+CREATE TABLE settings (value TEXT NOT NULL, crc32 INTEGER);
 CREATE TABLE state (
     change INTEGER NOT NULL, next_key INTEGER NOT NULL, next_segment INTEGER NOT NULL
 );
 CREATE TABLE items (
-    key INTEGER PRIMARY KEY, id NOT NULL, metadata TEXT NOT NULL, deleted INTEGER NOT NULL DEFAULT 0
+    key INTEGER PRIMARY KEY, id NOT NULL, metadata TEXT NOT NULL,
+    deleted INTEGER NOT NULL DEFAULT 0, crc32 INTEGER
 );
 CREATE UNIQUE INDEX items_by_id ON items (id) WHERE deleted = 0;
 CREATE INDEX items_deleted ON items (key) WHERE deleted = 1;
@@ -76,12 +79,13 @@ class Catalog:
         self.path = path
         self.lock = threading.RLock()
         self._connection = connection
-        _OPEN[self] = _inode(path)
+        self._process = os.getpid()
+        _OPEN[self] = inode(path)
 
     @classmethod
     def create(cls, folder: Path, settings: Settings) -> None:
         """Make the file, in one transaction."""
-        path = folder / CATALOG
+        path, text = folder / CATALOG, settings.to_json()
         with _OPENING, translated(path), _closing(_connect(path, "rwc")) as connection:
             # Pages that deletes leave empty go back to the disk when `compact` asks for it.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
@@ -94,7 +98,9 @@ class Catalog:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {_APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-            connection.execute("INSERT INTO settings VALUES (?)", [settings.to_json()])
+            connection.execute(
+                "INSERT INTO settings VALUES (?, ?)", [text, zlib.crc32(text.encode())]
+            )
             connection.execute("INSERT INTO state VALUES (0, 0, 1)")
             connection.execute("COMMIT")
 
@@ -123,7 +129,7 @@ class Catalog:
                 catalog._connection.execute("SELECT 1 FROM sqlite_master").fetchall()
                 return catalog
             except sqlite3.OperationalError:
-                if path.with_name(f"{CATALOG}-wal").exists():
+                if _has_log(path):
                     raise
                 # On a read-only disk SQLite cannot share its log; without a log it needs none.
                 return cls._connected(path, "ro&immutable=1")
@@ -131,10 +137,16 @@ class Catalog:
     @classmethod
     def _connected(cls, path: Path, mode: str) -> Catalog:
         with _OPENING:
+            # SQLite remembers the locks of its process by file; a fork has the memory only.
+            for other, number in list(_OPEN.items()):
+                if path.exists() and number == inode(path):
+                    other.check_process()
             return cls(path, _connect(path, mode))
 
     def close(self) -> None:
         """Close the connection; whatever was read through it stays as it is."""
+        if self.is_inherited:
+            return
         with self.lock:
             self._connection.close()
             with _OPENING:
@@ -148,24 +160,46 @@ class Catalog:
                 _OPEN[self], _OPEN[newer] = _OPEN[newer], _OPEN[self]
             newer.close()
 
+    @property
+    def is_inherited(self) -> bool:
+        """Whether another process opened it, of which this is a copy."""
+        return os.getpid() != self._process
+
+    def check_process(self) -> None:
+        """Raise in a copy of the process that opened it, made by fork.
+
+        Locks are not inherited: SQLite would write beside the parent, or read what it changes
+        (https://www.sqlite.org/howtocorrupt.html, section 2.6).
+        """
+        if self.is_inherited:
+            raise LockedError(
+                errno.EAGAIN,
+                f"{self.path.parent} was opened by process {self._process}, of which this is a "
+                f"fork; open it after forking only, or in a process that is started anew",
+            )
+
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a question."""
+        self.check_process()  # before the lock, which a thread of the parent may have held
         with self.lock, translated(self.path):
             return self._connection.execute(sql, parameters).fetchall()
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> None:
         """Run one statement."""
+        self.check_process()
         with translated(self.path):
             self._connection.execute(sql, parameters)
 
     def execute_many(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run one statement for each row."""
+        self.check_process()
         with translated(self.path):
             self._connection.executemany(sql, rows)
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make all changes of the block, on the disk when it ends, or none of them."""
+        self.check_process()
         with self.lock:
             self.execute("BEGIN IMMEDIATE")
             try:
@@ -178,11 +212,18 @@ class Catalog:
                     self.execute("ROLLBACK")
                 raise
 
+    @property
+    def holds_state(self) -> bool:
+        """Whether all that is read is of one state, as it is for a reader."""
+        with translated(self.path):
+            return self._connection.in_transaction
+
     @contextmanager
     def snapshot(self) -> Iterator[None]:
         """Let everything read in the block be of one committed state."""
+        self.check_process()
         with self.lock:
-            if self._connection.in_transaction:  # a reader's, which lasts
+            if self.holds_state:
                 yield
                 return
             self.hold()
@@ -193,6 +234,7 @@ class Catalog:
 
     def hold(self) -> None:
         """Keep the state that is committed now for all that is read from here on."""
+        self.check_process()
         with self.lock:
             self.execute("BEGIN")
             self.rows("SELECT change FROM state")  # a transaction begins with its first read
@@ -218,11 +260,36 @@ class Catalog:
 
     def settings(self) -> Settings:
         """Return what the collection was created with."""
-        return Settings.from_json(self._only("SELECT value FROM settings"))
+        text = self._only("SELECT value FROM settings")
+        if self.has_sums:
+            saved = self._only("SELECT crc32 FROM settings")
+            found = zlib.crc32(str(text).encode())
+            if saved is not None and found != saved:
+                shown = f"{saved:08x}" if isinstance(saved, int) else repr(saved)
+                raise CorruptIndexError(
+                    f"{self.path} is damaged: the checksum (CRC-32) of the settings is "
+                    f"{found:08x}, saved was {shown}."
+                )
+        return Settings.from_json(text)
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether there is room for checksums of items and settings."""
+        return any(column == "crc32" for _, column, *_ in self.rows("PRAGMA table_info(items)"))
+
+    def make_room_for_sums(self) -> None:
+        """Let items that are added from now on have checksums, in an old collection too."""
+        if not self.has_sums:
+            with self.transaction():
+                self.execute("ALTER TABLE settings ADD COLUMN crc32 INTEGER")
+                self.execute("ALTER TABLE items ADD COLUMN crc32 INTEGER")
 
     def change(self) -> int:
         """Return the number of changes committed."""
-        return int(self._only("SELECT change FROM state"))
+        number = self._only("SELECT change FROM state")
+        if not isinstance(number, int):
+            raise CorruptIndexError(f"{self.path} is damaged: its state is number {number!r}.")
+        return number
 
     def _only(self, sql: str) -> Any:
         match self.rows(sql):
@@ -253,16 +320,23 @@ _OPENING = threading.RLock()
 _OPEN: weakref.WeakKeyDictionary[Catalog, tuple[int, int]] = weakref.WeakKeyDictionary()
 
 
-def _inode(path: Path) -> tuple[int, int]:
+def inode(path: Path) -> tuple[int, int]:
+    """Return what tells a file from every other, whatever its name."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
+
+
+def _has_log(path: Path) -> bool:
+    """Return whether the log holds anything; readers leave an empty one behind."""
+    log = path.with_name(f"{CATALOG}-wal")
+    return log.exists() and log.stat().st_size > 0
 
 
 @contextmanager
 def plain_file(path: Path) -> Iterator[bool]:
     """Say whether the file may be opened and closed in the block: no catalog here has it open."""
     with _OPENING:
-        yield not path.exists() or _inode(path) not in list(_OPEN.values())
+        yield not path.exists() or inode(path) not in list(_OPEN.values())
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
@@ -292,6 +366,8 @@ def translated(path: Path) -> Iterator[None]:
         raise InvalidValueError(f"The collection in {path.parent} was closed.") from None
     except sqlite3.DatabaseError as error:
         raise _typed(path, error) from error
+    except UnicodeDecodeError as error:  # in what SQLite says of a damaged file
+        raise CorruptIndexError(f"{path} is damaged: {error}.") from None
 
 
 _REFUSALS = {
@@ -313,4 +389,4 @@ def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
     return CorruptIndexError(f"{path} is damaged: {error}.")
 
 
-__all__ = ["CATALOG", "FORMAT_VERSION", "Catalog", "plain_file", "translated"]
+__all__ = ["CATALOG", "FORMAT_VERSION", "Catalog", "inode", "plain_file", "translated"]

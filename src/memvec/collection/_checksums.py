@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import weakref
+import stat
 import zlib
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
-from memvec.collection._catalog import CATALOG, plain_file
+from memvec.collection._catalog import CATALOG, inode, plain_file
 from memvec.errors import CorruptIndexError
-from memvec.storage import disk
+from memvec.storage import disk, map_file
 
 CHECKSUM = "catalog.crc"
 _BLOCK_BYTES = 1 << 20
 # A damaged file of this name must not fill the memory.
 _LARGEST_CHECKSUM_FILE = 1 << 10
-# Descriptors are few (1,024 a process is common), and most files of a segment are small.
-_SMALL_BYTES = 1 << 16
+
+# Made once: json.dumps makes one for each call that has options.
+_as_json = json.JSONEncoder(default=repr).encode
 
 
 class FileSum(NamedTuple):
@@ -31,29 +31,40 @@ class FileSum(NamedTuple):
 
 def sum_of(path: Path) -> FileSum:
     """Read a file and return its size and CRC-32."""
-    with path.open("rb") as file:
-        return _sum_of_rest(file)
-
-
-def _sum_of_rest(file: BinaryIO) -> FileSum:
     size = crc = 0
-    while block := file.read(_BLOCK_BYTES):
-        size += len(block)
-        crc = zlib.crc32(block, crc)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK_BYTES):
+                size += len(block)
+                crc = zlib.crc32(block, crc)
+    except OSError as error:
+        if error.filename is None:  # a failure to read does not say of what
+            error.filename = os.fspath(path)
+        raise
     return FileSum(size, crc_text(crc))
 
 
-def crc_text(crc: int) -> str:
-    """Return a CRC-32 as it is written: eight hexadecimal digits."""
-    return f"{crc:08x}"
+def crc_text(crc: object) -> str:
+    """Return a CRC-32 as it is written, eight hexadecimal digits; what is none, as it is."""
+    return f"{crc:08x}" if isinstance(crc, int) else repr(crc)
+
+
+def item_sum(key: int, name: object, metadata: object) -> int:
+    """Return the CRC-32 of an item as the catalog has it; what is no id or text gives another."""
+    return zlib.crc32(f"{key} {_as_json(name)} {metadata}".encode())
 
 
 def check_size(path: Path, saved: FileSum) -> None:
     """Raise where a file is missing or of another size."""
-    # Asked first, since opening a pipe of this name would wait for ever.
-    if not path.is_file():
+    # Asked first, since opening a pipe of this name would wait for ever. A folder that may not be
+    # entered is no proof that the file is missing.
+    try:
+        found = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        found = None
+    if found is None or not stat.S_ISREG(found.st_mode):
         raise CorruptIndexError(f"{path} is missing: a file of {saved.size} bytes was saved.")
-    _compare_sizes(path, path.stat().st_size, saved)
+    _compare_sizes(path, found.st_size, saved)
 
 
 def _compare_sizes(path: Path, found: int, saved: FileSum) -> None:
@@ -79,6 +90,8 @@ def _compare_sums(path: Path, found: FileSum, saved: FileSum) -> None:
 class HeldFile:
     """A file whose checksum can be compared even after it was removed.
 
+    It is mapped and not held open: descriptors are few (1,024 a process is common).
+
     Parameters
     ----------
     path : Path
@@ -90,30 +103,24 @@ class HeldFile:
     def __init__(self, path: Path, saved: FileSum) -> None:
         check_size(path, saved)
         self._path, self._saved = path, saved
-        self._lock = threading.Lock()
-        self._held: BinaryIO | FileSum
-        if saved.size <= _SMALL_BYTES:
-            self._held = sum_of(path)
-        else:
-            self._held = path.open("rb", buffering=0)
-            weakref.finalize(self, self._held.close)
+        self._inode = inode(path)
+        self._content = map_file(path)
+        _compare_sizes(path, len(self._content), saved)
 
     def check(self) -> None:
         """Raise where the file is not what was saved."""
-        with self._lock:
-            _compare_sums(self._path, self._sum(), self._saved)
+        _compare_sums(self._path, self._sum(), self._saved)
 
     def _sum(self) -> FileSum:
-        if isinstance(self._held, FileSum):
-            try:
+        try:
+            if inode(self._path) == self._inode:
+                # Before it is read: what was appended may be of any length. And it is read as a
+                # file: to look at mapped bytes that were cut off would end the process.
                 _compare_sizes(self._path, self._path.stat().st_size, self._saved)
                 return sum_of(self._path)
-            except FileNotFoundError:
-                return self._held
-        # Before it is read: what was appended may be of any length.
-        _compare_sizes(self._path, os.fstat(self._held.fileno()).st_size, self._saved)
-        self._held.seek(0)
-        return _sum_of_rest(self._held)
+        except FileNotFoundError:
+            pass
+        return FileSum(len(self._content), crc_text(zlib.crc32(self._content.data)))
 
 
 def note_catalog(folder: Path) -> None:
@@ -153,11 +160,19 @@ def check_catalog(folder: Path) -> None:
         saved = _parsed(folder, noted)
         with plain_file(folder / CATALOG) as allowed:
             if allowed:
-                check_sum(folder / CATALOG, saved)
+                _check_catalog_sum(folder, saved)
     except CorruptIndexError:
         if _noted(folder) != noted:  # a writer came meanwhile, and it has looked
             return
         raise
+
+
+def _check_catalog_sum(folder: Path, saved: FileSum) -> None:
+    try:
+        check_sum(folder / CATALOG, saved)
+    except CorruptIndexError as error:
+        # Either of the two may be the damaged one.
+        raise CorruptIndexError(f"{error} That is what {CHECKSUM} says.") from None
 
 
 def _noted(folder: Path) -> bytes | None:
@@ -187,6 +202,7 @@ __all__ = [
     "check_sum",
     "crc_text",
     "forget_catalog",
+    "item_sum",
     "note_catalog",
     "sum_of",
 ]

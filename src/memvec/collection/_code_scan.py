@@ -30,7 +30,7 @@ class CodeScans:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._kept: OrderedDict[tuple[int, int], CodeScan] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, int, str], CodeScan] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, state: State) -> WaitingCodes | None:
@@ -47,13 +47,14 @@ class CodeScans:
 
     def chunk(self, state: State, waiting: Waiting, first: int) -> CodeScan:
         """Return the codes of the chunk that begins with a row."""
-        key = (int(waiting.keys[first]), int(waiting.keys[first + CHUNK - 1]))
+        # Merging may put a segment with other codes first, and thresholds are for its codes.
+        design = state.segments[0].rows.index.design
+        key = (int(waiting.keys[first]), int(waiting.keys[first + CHUNK - 1]), design.config.codes)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
                 return self._kept[key]
         rows = np.ascontiguousarray(waiting.rows[first : first + CHUNK])
-        design = state.segments[0].rows.index.design
         made = scan_by_codes(rows, self._settings.config, design)
         with self._lock:
             self._kept[key] = made

@@ -92,8 +92,10 @@ class Collection(Joins):
 
         Parameters
         ----------
-        vectors, ids, metadata
+        vectors, metadata
             As in :meth:`add`. The metadata is replaced, too.
+        ids : sequence of int or str
+            New ones or such that exist, each once.
         """
         return self._insert(vectors, ids, metadata, "Collection.upsert", replace=True)
 
@@ -109,7 +111,11 @@ class Collection(Joins):
         self._store.check_writable()
         rows = checks.unit_rows(vectors, "vectors", where, dim=self.dim, copy=False)
         texts = checked_metadata(metadata, len(rows), where)
-        plain = None if ids is None else checked_ids(ids, where, n_rows=len(rows))
+        plain = None
+        if ids is not None or replace:
+            plain = checked_ids(ids, where, n_rows=len(rows))
+        # Where warnings are errors: now, and not when everything is written.
+        self._sealer.complain()
         named = self._write_items(rows, plain, texts, where, replace=replace)
         self._sealer.look()
         return named

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.collection._catalog import Catalog
+from memvec.collection._naming import MovedError
 from memvec.collection._segment import Segment
 from memvec.collection._state import Part, State
 from memvec.errors import InvalidTypeError, InvalidValueError
@@ -24,8 +26,10 @@ _MOST_CONDITIONS = 200
 _DEEPEST = 8
 # Bitmaps kept, of segments and filters; those used longest ago go first.
 _MOST_BITMAPS = 256
+# Sequences that are no lists of values.
+_TEXT = (str, bytes, bytearray, memoryview)
 # Names that SQLite's paths cannot spell.
-_UNSPEAKABLE = re.compile(r'["\\\x00-\x1f]')
+_UNSPEAKABLE = re.compile(r'["\\\x00-\x1f\ud800-\udfff]')
 
 
 class Condition(NamedTuple):
@@ -55,7 +59,7 @@ class _Compiler:
     def filter(self, where: object, depth: int) -> Condition:
         """Compile a mapping of fields and of $and, $or, $not."""
         if not isinstance(where, Mapping):
-            raise self.error("a mapping of fields to conditions", repr(where), InvalidTypeError)
+            raise self.error("a mapping of fields to conditions", _shown(where), InvalidTypeError)
         if depth > _DEEPEST:
             raise self.error(f"at most {_DEEPEST} levels deep", "more")
         parts = [self._entry(name, value, depth) for name, value in where.items()]
@@ -63,17 +67,20 @@ class _Compiler:
 
     def _entry(self, name: object, value: object, depth: int) -> Condition:
         if not isinstance(name, str):
-            raise self.error("a mapping of fields to conditions", repr(name), InvalidTypeError)
+            raise self.error("a mapping of fields to conditions", _shown(name), InvalidTypeError)
         if name in ("$and", "$or"):
-            if not isinstance(value, Sequence) or isinstance(value, str) or not value:
-                raise self.error(f"a list of filters for {name!r}", repr(value), InvalidTypeError)
+            if not isinstance(value, Sequence) or isinstance(value, _TEXT) or not value:
+                raise self.error(f"a list of filters for {name!r}", _shown(value), InvalidTypeError)
             parts = [self.filter(part, depth + 1) for part in value]
             return _joined(parts, " AND " if name == "$and" else " OR ", "1")
         if name == "$not":
             return _negated(self.filter(value, depth + 1))
         if name.startswith("$") or _UNSPEAKABLE.search(name):
-            expected = "free of unknown operators, and of names with quotes or backslashes"
-            raise self.error(expected, repr(name))
+            expected = (
+                "free of unknown operators, and of names with quotes or backslashes, control "
+                "characters and lone surrogates"
+            )
+            raise self.error(expected, ascii(name))
         path = f'$."{name}"'
         if isinstance(value, Mapping):
             return self._operators(path, value, depth + 1)
@@ -87,7 +94,10 @@ class _Compiler:
             raise self.error("made of operators, such as {'$gte': 2020}", "{}")
         parts = []
         for operator, value in conditions.items():
-            if operator == "$not" and isinstance(value, Mapping):
+            if operator == "$not":
+                if not isinstance(value, Mapping):
+                    expected = "a mapping of operators for '$not', such as {'$gte': 2020}"
+                    raise self.error(expected, _shown(value), InvalidTypeError)
                 parts.append(_negated(self._operators(path, value, depth + 1)))
             else:
                 parts.append(self._comparison(path, operator, value))
@@ -102,25 +112,25 @@ class _Compiler:
                 equal = self._among(path, [value])
                 return equal if operator == "$eq" else _negated(equal)
             case "$in" | "$nin":
-                if not isinstance(value, Sequence | set | frozenset) or isinstance(value, str):
-                    raise self.error(f"a list for {operator!r}", repr(value), InvalidTypeError)
+                if not isinstance(value, Sequence | set | frozenset) or isinstance(value, _TEXT):
+                    raise self.error(f"a list for {operator!r}", _shown(value), InvalidTypeError)
                 among = self._among(path, list(value))
                 return among if operator == "$in" else _negated(among)
             case "$exists":
                 if not isinstance(value, bool):
-                    raise self.error("True or False for '$exists'", repr(value), InvalidTypeError)
+                    raise self.error("True or False for '$exists'", _shown(value), InvalidTypeError)
                 there = Condition("json_type(metadata, ?) IS NOT NULL", [path])
                 return there if value else _negated(there)
             case str() if operator in _ORDERS:
                 return self._order(path, operator, value)
         known = "one of $eq $ne $gt $gte $lt $lte $in $nin $exists $and $or $not"
-        raise self.error(f"made of operators, each {known}", repr(operator))
+        raise self.error(f"made of operators, each {known}", _shown(operator))
 
     def _order(self, path: str, operator: str, value: object) -> Condition:
         kinds, text = self._plain(value)
         if kinds not in (_NUMBERS, _TEXTS):
             raise self.error(
-                f"a number or a string for {operator!r}", repr(value), InvalidTypeError
+                f"a number or a string for {operator!r}", _shown(value), InvalidTypeError
             )
         # SQLite reads the number asked for from JSON, too: both are rounded in the same way.
         sql = f"json_type(metadata, ?) IN {kinds} AND json_extract(metadata, ?) {_ORDERS[operator]}"
@@ -156,12 +166,25 @@ class _Compiler:
                     raise self.error(expected, ascii(value)) from None
                 return _TEXTS, json.dumps(value, ensure_ascii=False)
             case int():
+                # Read back as a float where it has more than 64 bits; beyond floats, all are alike.
+                if abs(value) > sys.float_info.max:
+                    raise self.error(expected, _shown(value))
                 return _NUMBERS, str(int(value))
             case float() if math.isfinite(value):
                 return _NUMBERS, repr(float(value))
             case np.integer() | np.floating() | np.bool_():
                 return self._plain(value.item())
-        raise self.error(expected, repr(value), InvalidTypeError)
+        raise self.error(expected, _shown(value), InvalidTypeError)
+
+
+def _shown(value: object) -> str:
+    """Return what an error says of a value."""
+    # Python spells out integers of at most so many digits, alone or within something else.
+    limit = sys.get_int_max_str_digits()
+    try:
+        return repr(value)
+    except ValueError:
+        return f"{type(value).__name__} with an integer of more than {limit:,} digits"
 
 
 _NUMBERS = "('integer', 'real')"
@@ -206,7 +229,14 @@ class Bitmaps:
         self._lock = threading.Lock()
 
     def passing(self, state: State, where: object, caller: str) -> list[BoolArray]:
-        """Return which rows of each part pass and are alive."""
+        """Return which rows of each part pass and are alive.
+
+        Raises
+        ------
+        MovedError
+            If the catalog has forgotten some rows of the state, because they were replaced or
+            deleted, and then sealed or compacted away.
+        """
         if where is None:
             return [part.alive for part in state.parts]
         condition = compile_filter(where, caller)
@@ -239,11 +269,23 @@ def _bitmap(catalog: Catalog, part: Part[Any], condition: Condition) -> BoolArra
     if len(bitmap):
         first, last = int(part.keys[0]), int(part.keys[-1])
         sql = f"SELECT key FROM items WHERE key BETWEEN ? AND ? AND {condition.sql}"
-        found = catalog.rows(sql, [first, last, *condition.parameters])
+        with catalog.lock:
+            if not _is_named(catalog, part):
+                raise MovedError
+            found = catalog.rows(sql, [first, last, *condition.parameters])
         keys = np.array([key for (key,) in found], dtype=np.int64)
         _, rows = part.find(keys)
         bitmap[rows] = True
     return bitmap
+
+
+def _is_named(catalog: Catalog, part: Part[Any]) -> bool:
+    """Tell whether the catalog has all items of a part: they go when it goes, and not before."""
+    if isinstance(part.rows, Segment):
+        sql, what = "SELECT 1 FROM segments WHERE segment = ?", part.rows.number
+    else:
+        sql, what = "SELECT 1 FROM waiting WHERE first_key = ?", int(part.keys[0])
+    return bool(catalog.rows(sql, [what]))
 
 
 __all__ = ["Bitmaps", "Condition", "compile_filter"]

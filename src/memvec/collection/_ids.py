@@ -24,7 +24,7 @@ LARGEST_ID = 2**63 - 1
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def checked_ids(ids: Ids, where: str, *, n_rows: int | None = None) -> list[Id]:
+def checked_ids(ids: Ids | None, where: str, *, n_rows: int | None = None) -> list[Id]:
     """Return ids as plain integers and strings, each once."""
     expected = "a sequence of integers or strings"
     if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Iterable):
@@ -57,14 +57,20 @@ def checked_id(value: object, where: str) -> Id:
     except TypeError:
         raise InvalidTypeError(checks.message("ids", where, expected, repr(value))) from None
     if not -LARGEST_ID - 1 <= number <= LARGEST_ID:
-        raise InvalidValueError(checks.message("ids", where, "integers of 64 bits", number))
+        # Python spells out integers of a limited number of digits.
+        got = number if number.bit_length() < 1000 else f"one of {number.bit_length()} bits"
+        raise InvalidValueError(checks.message("ids", where, "integers of 64 bits", got))
     return number
 
 
 def checked_metadata(
-    metadata: Sequence[Mapping[str, Any] | None] | None, n_rows: int, where: str
+    metadata: Sequence[Mapping[str, Any] | None] | None,
+    n_rows: int,
+    where: str,
+    *,
+    first_row: int = 0,
 ) -> list[str]:
-    """Return the metadata of each row as JSON."""
+    """Return the metadata of each row as JSON; errors count rows from `first_row`."""
     if metadata is None:
         return ["{}"] * n_rows
     expected = f"a sequence of {n_rows} mappings or None, one a vector"
@@ -73,7 +79,7 @@ def checked_metadata(
         raise InvalidTypeError(checks.message("metadata", where, expected, got))
     if len(metadata) != n_rows:
         raise InvalidValueError(checks.message("metadata", where, expected, len(metadata)))
-    return [_as_json(row, number, where) for number, row in enumerate(metadata)]
+    return [_as_json(row, number, where) for number, row in enumerate(metadata, first_row)]
 
 
 def _as_json(row: object, number: int, where: str) -> str:

@@ -57,13 +57,13 @@ class Inspections(Searches):
         if len(rows) != 1:
             raise InvalidValueError(checks.message("query", where, "one query", len(rows)))
         level = self._similarity(similarity, where)
-        request = self._promises.request(miss_rate, guarantee, confidence, where)
+        request = self._range_request(miss_rate, guarantee, confidence, where)
         [name] = checked_ids([id], where)
-        state = self._store.state
-        key = self._keys([name], where)[name]
+        # Together: a replaced item has another key in the state before.
+        state, keys = self._found([name], where)
         alive = [part.alive for part in state.parts]
         promise = self._promise(state, alive, level, request, None, where)
-        return replace(self._told(state, rows[0], key, level, promise), id=name)
+        return replace(self._told(state, rows[0], keys[name], level, promise), id=name)
 
     def _told(
         self, state: State, query: Float32Array, key: int, level: float, promise: Promise
@@ -87,11 +87,20 @@ class Inspections(Searches):
         pair = query[np.newaxis], vector[np.newaxis]
         [score] = canonical_score_pairs(*pair, zero, zero)
         surprise = significance(law, float(score), state.n_items)
-        stages: tuple[StageView, ...] = ()
-        if promise.waiting is not None and promise.lines is not None:
-            [row] = np.flatnonzero(state.waiting.keys == key)
-            stages = promise.waiting.stages(query, int(row), promise.lines)
+        stages = self._waiting_stages(state, query, key, level, promise)
         return Explanation(key, float(score), level, stages, surprise, promise.certificate)
+
+    def _waiting_stages(
+        self, state: State, query: Float32Array, key: int, level: float, promise: Promise
+    ) -> tuple[StageView, ...]:
+        """Return the tests of a vector that waits: of its open unit, of its code, or none."""
+        units = self._testing_units(promise)
+        if units is not None:
+            return units.stages(state.waiting, query, key, level, promise.request.miss_rate)
+        if promise.waiting is None or promise.lines is None:
+            return ()
+        [row] = np.flatnonzero(state.waiting.keys == key)
+        return promise.waiting.stages(query, int(row), promise.lines)
 
     @staticmethod
     def _null_law(state: State) -> NullLaw:
@@ -129,9 +138,8 @@ class Inspections(Searches):
             drawn = np.random.default_rng(0).choice(len(rows), wanted, replace=False)
             rows = rows[np.sort(drawn)]
         level = self._similarity(similarity, caller)
-        request = self._promises.request(miss_rate, guarantee, confidence, caller)
-        state = self._store.state
-        passing = self._bitmaps.passing(state, where, caller)
+        request = self._range_request(miss_rate, guarantee, confidence, caller)
+        state, passing = self._passing(where, caller)
         exactly = replace(request, guarantee="exact")
         found, truth = (
             self._keys_found(state, passing, rows, level, asked, where, caller)

@@ -12,7 +12,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.collection._catalog import Catalog
-from memvec.collection._checksums import crc_text
+from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._ids import LARGEST_ID, Id, Metadata
 from memvec.errors import InvalidValueError
 from memvec.kernels import blocks
@@ -76,8 +76,8 @@ def insert_items(
     keys = np.arange(first, first + len(rows))
     try:
         catalog.execute_many(
-            "INSERT INTO items (key, id, metadata) VALUES (?, ?, ?)",
-            zip(keys.tolist(), ids, metadata, strict=True),
+            "INSERT INTO items (key, id, metadata, crc32) VALUES (?, ?, ?, ?)",
+            ((*item, item_sum(*item)) for item in zip(keys.tolist(), ids, metadata, strict=True)),
         )
     except sqlite3.IntegrityError:
         # Ids of this call that were written before the one that failed are not the culprits.

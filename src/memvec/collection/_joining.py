@@ -19,7 +19,7 @@ from memvec.collection._naming import MovedError
 from memvec.collection._pairs import Pairs, first_copies, pair_blocks
 from memvec.collection._promise import Guarantee, Promise
 from memvec.collection._results import CollectionTopHits
-from memvec.collection._searching import Where
+from memvec.collection._searching import Where, check_threads
 from memvec.collection._state import State
 from memvec.constructions import memory_vector
 from memvec.errors import InvalidTypeError
@@ -117,10 +117,10 @@ class Joins(Inspections):
         """
         where_from = "Collection.self_join"
         level = self._similarity(similarity, where_from)
-        state = self._store.state
         request = self._promises.request(miss_rate, guarantee, confidence, where_from)
-        passing = self._bitmaps.passing(state, where, where_from)
-        promise = self._promise(state, passing, level, request, where, where_from)
+        check_threads(threads, where_from)
+        state, passing = self._passing(where, where_from)
+        promise = self._promise(state, passing, level, request, where, where_from, one_by_one=True)
 
         def stream() -> Iterator[SimilarPair]:
             self._check_segments(state)
@@ -183,10 +183,13 @@ class Joins(Inspections):
             expected = "'first', 'longest' or a callable"
             raise InvalidTypeError(checks.message("keep", where_from, expected, repr(keep)))
         request = self._promises.request(miss_rate, guarantee, confidence, where_from)
+        check_threads(threads, where_from)
 
         def ask(state: State) -> Duplicates:
             passing = self._bitmaps.passing(state, where, where_from)
-            promise = self._promise(state, passing, level, request, where, where_from)
+            promise = self._promise(
+                state, passing, level, request, where, where_from, one_by_one=True
+            )
             self._check_segments(state)
             keys, firsts = first_copies(state, passing)
             ranks = self._ranks(state, keys, keep)
@@ -237,15 +240,8 @@ class Joins(Inspections):
         checks.choice(construction, "construction", where_from, get_args(Fusion))
         fused = memory_vector(rows, construction)
         query = checks.unit_queries(fused, "vectors", where_from, dim=self.dim)
-        return self.search(
-            query,
-            k,
-            miss_rate=miss_rate,
-            guarantee=guarantee,
-            confidence=confidence,
-            where=where,
-            threads=threads,
-        )
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
+        return self._nearest(query, k, request, where, threads, where_from)
 
     def _named_pairs(self, pairs: Pairs) -> Iterator[SimilarPair]:
         """Yield pairs by id; those with an item that was compacted away meanwhile are left out."""

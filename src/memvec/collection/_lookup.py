@@ -15,7 +15,7 @@ from memvec.collection._items import Item, ids_of, keys_of, records_of
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
 from memvec.collection._store import Store
-from memvec.collection._verify import Verification, verify_catalog
+from memvec.collection._verify import Verification, verify_store
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.kernels import blocks
 from memvec.types import IntArray
@@ -36,6 +36,8 @@ class Stats:
         Vectors that no segment holds yet, deleted ones among them.
     n_deleted : int
         Deleted vectors that still take space, until `compact`.
+    segment_numbers : tuple of int
+        What the folders of the segments are called.
     segment_sizes : tuple of int
         Vectors of each segment, deleted ones among them.
     segment_bytes : int
@@ -49,6 +51,7 @@ class Stats:
     n_items: int
     n_waiting: int
     n_deleted: int
+    segment_numbers: tuple[int, ...]
     segment_sizes: tuple[int, ...]
     segment_bytes: int
     catalog_bytes: int
@@ -61,6 +64,7 @@ class Lookup:
     def __init__(self, store: Store, *, verify: bool) -> None:
         self._store = store
         self._verify = verify
+        self._closed = False
 
     @property
     def settings(self) -> Settings:
@@ -86,6 +90,7 @@ class Lookup:
 
     def close(self) -> None:
         """Let the next writer in; nothing is lost without it."""
+        self._closed = True
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -107,7 +112,7 @@ class Lookup:
         )
 
     def __len__(self) -> int:
-        return self._store.state.n_items
+        return self._state().n_items
 
     def __contains__(self, name: object) -> bool:
         try:
@@ -118,7 +123,7 @@ class Lookup:
 
     def __iter__(self) -> Iterator[Id]:
         """Yield all ids, in the order they came."""
-        keys = self._store.state.live_keys()
+        keys = self._state().live_keys()
         for start, stop in blocks(len(keys), _PAGE):
             named = ids_of(self._store.catalog, keys[start:stop])
             yield from (named[key] for key in keys[start:stop].tolist() if key in named)
@@ -144,8 +149,7 @@ class Lookup:
         where = "Collection.get"
         plain = checked_ids(ids, where)
         with self._store.catalog.lock:
-            keys = self._keys(plain, where)
-            state = self._store.state
+            state, keys = self._found(plain, where)
             return self._items(state, np.array([keys[name] for name in plain], dtype=np.int64))
 
     def _stream(self, state: State, keys: IntArray) -> Iterator[Item]:
@@ -154,13 +158,14 @@ class Lookup:
 
     def stats(self) -> Stats:
         """Return numbers and sizes."""
-        state, path = self._store.state, self._store.catalog.path
+        state, path = self._state(), self._store.catalog.path
         segments = [part.rows for part in state.segments]
         files = [path, path.with_name(f"{path.name}-wal")]
         return Stats(
-            n_items=len(self),
+            n_items=state.n_items,
             n_waiting=len(state.waiting.keys),
             n_deleted=sum(len(part.keys) - part.n_alive for part in state.parts),
+            segment_numbers=tuple(segment.number for segment in segments),
             segment_sizes=tuple(len(segment) for segment in segments),
             segment_bytes=sum(segment.size for segment in segments),
             catalog_bytes=sum(file.stat().st_size for file in files if file.exists()),
@@ -173,9 +178,19 @@ class Lookup:
         A collection that is too damaged to be opened is verified by
         :func:`memvec.collection.verify_collection`.
         """
-        store = self._store
-        with store.catalog.lock:
-            return verify_catalog(store.catalog, store.folder, store.state)
+        return verify_store(self._store)
+
+    def _state(self) -> State:
+        """Return what is searched now."""
+        if self._closed:
+            raise InvalidValueError(f"The collection in {self._store.folder} was closed.")
+        return self._store.state
+
+    def _found(self, ids: list[Id], where: str) -> tuple[State, dict[Id, int]]:
+        """Return the keys of ids, and a state that has them all."""
+        with self._store.catalog.lock:
+            keys = self._keys(ids, where)
+            return self._state(), keys
 
     def _keys(self, ids: list[Id], where: str) -> dict[Id, int]:
         """Return the keys of ids, all of which must exist."""

@@ -11,14 +11,16 @@ from memvec.collection._answers import Answer, scan_rows
 from memvec.collection._state import Part
 from memvec.collection._waiting import Waiting
 from memvec.constructions import OnlineUnit
-from memvec.index import Work
+from memvec.index import StageView, Work
 from memvec.kernels import score_units
 from memvec.theory import MatchLaw
-from memvec.types import BoolArray, Float32Array
+from memvec.types import BoolArray, Float32Array, Float64Array
 
 UNIT_SIZE = 10
 # Units that take vectors at the same time: what comes one after the other is put apart.
 _OPEN_AT_ONCE = 16
+# Of scores in float32.
+_ROUNDING = 1e-5
 
 
 class OpenUnits:
@@ -70,17 +72,9 @@ class OpenUnits:
             self._follow(part)
             units = [self._unit_of.get(key, -1) for key in part.keys.tolist()]
             unit_of = np.array(units, dtype=np.int64)
-            law = MatchLaw.of_units(
-                self._means, self._variances, (self._vectors**2).sum(axis=1), self._dim
-            )
-            scores = np.empty((len(queries), len(self._units)), dtype=np.float32)
-            for query, row in zip(queries, scores, strict=True):
-                score_units(query, self._vectors, row)
-        thresholds = similarity * law.means + NormalDist().inv_cdf(miss_rate) * law.spread(
-            similarity
-        )
+            law, scores = self._law(), self._scores(queries)
         answers = []
-        for query, visited in enumerate(scores >= thresholds - 1e-5):
+        for query, visited in enumerate(scores >= _thresholds(law, similarity, miss_rate)):
             chosen = np.flatnonzero(passing & np.append(visited, False)[unit_of])
             found = scan_rows(part, chosen, queries[query : query + 1], similarity, threads)
             work = Work(
@@ -88,6 +82,37 @@ class OpenUnits:
             )
             answers.append(Answer(found.queries + query, found.keys, found.scores, work))
         return Answer.of_parts(answers, len(queries), len(part.keys))
+
+    def stages(
+        self,
+        part: Part[Waiting],
+        query: Float32Array,
+        key: int,
+        similarity: float,
+        miss_rate: float,
+    ) -> tuple[StageView, ...]:
+        """Return what the unit of a waiting vector tells of it and a query."""
+        with self._lock:
+            self._follow(part)
+            unit = self._unit_of[key]
+            law, scores = self._law(), self._scores(query[np.newaxis])
+        # In units of the similarity. Members that cancel each other out have a mean of 0.
+        mean = float(law.means[unit])
+        scale = mean if mean > 0 else 1.0
+        threshold = float(_thresholds(law, similarity, miss_rate)[unit])
+        spread = float(law.spread(similarity)[unit])
+        score = float(scores[0, unit])
+        return (StageView("unit", score / scale, threshold / scale, spread / scale),)
+
+    def _law(self) -> MatchLaw:
+        squared = (self._vectors**2).sum(axis=1)
+        return MatchLaw.of_units(self._means, self._variances, squared, self._dim)
+
+    def _scores(self, queries: Float32Array) -> Float32Array:
+        scores = np.empty((len(queries), len(self._units)), dtype=np.float32)
+        for query, row in zip(queries, scores, strict=True):
+            score_units(query, self._vectors, row)
+        return scores
 
     def _follow(self, part: Part[Waiting]) -> None:
         """Take in what has come, and forget what was deleted or sealed."""
@@ -138,6 +163,12 @@ class OpenUnits:
             self._means[unit] = scores.mean() if len(scores) else 0.0
             self._variances[unit] = scores.var() if len(scores) else 0.0
         self._changed.clear()
+
+
+def _thresholds(law: MatchLaw, similarity: float, miss_rate: float) -> Float64Array:
+    """Return τ of each unit, less what rounding may take."""
+    quantile = NormalDist().inv_cdf(miss_rate)
+    return np.asarray(similarity * law.means + quantile * law.spread(similarity) - _ROUNDING)
 
 
 __all__ = ["UNIT_SIZE", "OpenUnits"]

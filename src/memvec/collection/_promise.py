@@ -10,15 +10,17 @@ deleted or filtered ones leave the rows.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple, TypeVar
+from functools import partial
+from typing import NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from memvec.collection._calibration import joint_table
 from memvec.collection._code_scan import CodeScans, WaitingCodes
+from memvec.collection._ranks import Best, known_ranks
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
@@ -37,6 +39,8 @@ from memvec.types import BoolArray, Float32Array, IntArray
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
+
+_Numbers: TypeAlias = tuple[int, ...]
 
 _MOST_KEPT = 32
 _CALIBRATED = "calibrated on the matches that pass"
@@ -96,7 +100,11 @@ class Promise:
 
 
 class Promises:
-    """Promises of a collection; what was solved for some segments is kept."""
+    """Promises of a collection; what was solved for some segments is kept as long as they are.
+
+    A segment that was merged or compacted away is given up here with the last state that holds it:
+    what was kept for it would keep its files on the disk.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -104,9 +112,12 @@ class Promises:
         self._default = Request(
             settings.miss_rate, settings.guarantee, settings.confidence, explicit=False
         )
-        self._kept: OrderedDict[tuple[object, ...], JointPromise] = OrderedDict()
-        self._recent: OrderedDict[tuple[int, ...], _Recent] = OrderedDict()
+        # By the numbers of segments, and by what of them counts.
+        self._kept: dict[tuple[_Numbers, int], JointPromise] = {}
+        self._recent: dict[tuple[_Numbers, tuple[int, ...]], _Recent] = {}
+        self._ranked: dict[tuple[_Numbers, tuple[int, ...], int, Request], _Ranked] = {}
         self._table: _Whole | None = None
+        self._watched: weakref.WeakSet[Segment] = weakref.WeakSet()
         self._lock = threading.Lock()
 
     def request(
@@ -167,21 +178,54 @@ class Promises:
         where: str,
         *,
         filtered: bool,
+        scanned: bool = False,
     ) -> Promise:
-        """Return how to find the k nearest, and what comes of it."""
-        if not state.segments:
+        """Return how to find the k nearest, and what comes of it.
+
+        Parameters
+        ----------
+        passing, filtered
+            As in :meth:`of_range`.
+        scanned : bool
+            Whether so few pass that all of them are compared.
+        """
+        if scanned or not state.segments:
             return _exact(request, None)
         if request.guarantee == "exact":
             fast = replace(request, guarantee="expected", explicit=False)
             first = self.of_best(state, passing, k, fast, where, filtered=filtered)
             return replace(_exact(request, None), first=first)
-        joint = self._joint(state, [part.alive for part in state.parts])
-        slack, tries = joint.for_best(k, request, where)
-        certificate = slack.certificate
+        best = self._best_passing(state, passing, k, request) if filtered else None
+        about = _CALIBRATED if best else _NOT_CALIBRATED
+        if best is None:
+            joint = self._joint(state, [part.alive for part in state.parts])
+            slack, tries = joint.for_best(k, request, where)
+            best = Best(slack, tuple(tries))
+        certificate = best.slack.certificate
         if filtered and not certificate.complete:
-            # The k nearest that pass may be beyond the ranks that were calibrated.
-            certificate = replace(certificate, filter=_NOT_CALIBRATED)
-        return Promise(request, slack.lines, certificate, tuple(tries), self._codes.of(state))
+            certificate = replace(certificate, filter=about)
+        return Promise(request, best.slack.lines, certificate, best.tries, self._codes.of(state))
+
+    def _best_passing(
+        self, state: State, passing: Sequence[BoolArray], k: int, request: Request
+    ) -> Best | None:
+        """Return how to find the k nearest that pass; None where too little is known of them."""
+        arrays = tuple(passing[: len(state.segments)])
+        name = (_numbers(state), tuple(id(one) for one in arrays), k, request)
+        with self._lock:
+            kept = _taken(self._ranked, name)
+        if kept is None:
+            whole = self._whole(state)
+            found = None
+            if whole.table is not None:
+                places = [here for here, _ in whole.places]
+                sizes = [len(part.keys) for part in state.segments]
+                known = known_ranks(whole.table, places, sizes, whole.counting(arrays), k)
+                found = known.best(k, request, partial(self._solved, state))
+            kept = _Ranked(arrays, found)
+            with self._lock:
+                _keep(self._ranked, name, kept)
+        return kept.best
 
     def _joint(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
         """Return the promise for the rows of segments that count.
@@ -189,16 +233,38 @@ class Promises:
         The same arrays of rows mean the same promise, and nothing is looked at but which they are.
         """
         arrays = tuple(passing[: len(state.segments)])
-        names = tuple(id(one) for one in (*(part.rows for part in state.segments), *arrays))
+        names = (_numbers(state), tuple(id(one) for one in arrays))
         with self._lock:
-            if names in self._recent:
-                self._recent.move_to_end(names)
-                return self._recent[names].joint
+            known = _taken(self._recent, names)
+        if known is not None:
+            return known.joint
         made = self._joint_of_counting(state, arrays)
-        segments = tuple(part.rows for part in state.segments)
         with self._lock:
-            _keep(self._recent, names, _Recent(segments, arrays, made))
+            self._watch(state)
+            _keep(self._recent, names, _Recent(arrays, made))
         return made
+
+    def _watch(self, state: State) -> None:
+        """See to it that nothing kept here outlives a segment."""
+        for part in state.segments:
+            if part.rows not in self._watched:
+                self._watched.add(part.rows)
+                gone = weakref.finalize(part.rows, _forget, weakref.ref(self), part.rows.number)
+                gone.atexit = False
+
+    def forget(self, number: int) -> None:
+        """Drop what was kept for a segment.
+
+        Without the lock, which the thread that gave up the segment may hold: each step is whole.
+        """
+        if (table := self._table) is not None and number in table.numbers:
+            self._table = None
+        for solved in list(self._kept):
+            if number in solved[0]:
+                self._kept.pop(solved, None)
+        for asked in list(self._recent):
+            if number in asked[0]:
+                self._recent.pop(asked, None)
 
     def _joint_of_counting(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
         """Return the promise for the rows that count, solved before or now.
@@ -210,23 +276,25 @@ class Promises:
         counts = whole.counting(passing)
         key = (whole.numbers, hash(counts.tobytes()))
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            known = _taken(self._kept, key)
+        if known is not None:
+            return known
         made = self._solved(state, None if whole.table is None else _left(whole.table, counts))
         with self._lock:
+            self._watch(state)
             _keep(self._kept, key, made)
         return made
 
     def _whole(self, state: State) -> _Whole:
         """Return the rows of all calibration queries against these segments."""
-        numbers = tuple(part.rows.number for part in state.segments)
+        numbers = _numbers(state)
+        table = self._table
+        if table is not None and table.numbers == numbers:
+            return table
+        joint = joint_table([part.rows for part in state.segments], state.calibration)
+        whole = _Whole.of(joint, state, numbers)
         with self._lock:
-            if self._table is not None and self._table.numbers == numbers:
-                return self._table
-        table = joint_table([part.rows for part in state.segments], state.calibration)
-        whole = _Whole.of(table, state, numbers)
-        with self._lock:
+            self._watch(state)
             self._table = whole
         return whole
 
@@ -245,11 +313,17 @@ class Promises:
 
 
 class _Recent(NamedTuple):
-    """A promise, with what it was made for; held, so that nothing else takes its place."""
+    """A promise, with the arrays it was made for; held, so that no others take their place."""
 
-    segments: tuple[Segment, ...]
     passing: tuple[BoolArray, ...]
     joint: JointPromise
+
+
+class _Ranked(NamedTuple):
+    """How the k nearest that pass are found, with the arrays of what passes, which are held."""
+
+    passing: tuple[BoolArray, ...]
+    best: Best | None
 
 
 class _Whole(NamedTuple):
@@ -265,12 +339,12 @@ class _Whole(NamedTuple):
         For each segment the rows of the table whose match it holds, and the rows of these matches.
     """
 
-    numbers: tuple[int, ...]
+    numbers: _Numbers
     table: CalibrationTable | None
     places: list[tuple[IntArray, IntArray]]
 
     @classmethod
-    def of(cls, table: CalibrationTable | None, state: State, numbers: tuple[int, ...]) -> _Whole:
+    def of(cls, table: CalibrationTable | None, state: State, numbers: _Numbers) -> _Whole:
         """Find the matches of a table."""
         if table is None:
             return cls(numbers, None, [])
@@ -285,11 +359,28 @@ class _Whole(NamedTuple):
         return counts
 
 
-def _keep(kept: OrderedDict[_Key, _Value], key: _Key, value: _Value) -> None:
+def _numbers(state: State) -> _Numbers:
+    return tuple(part.rows.number for part in state.segments)
+
+
+def _forget(promises: weakref.ref[Promises], number: int) -> None:
+    if (found := promises()) is not None:
+        found.forget(number)
+
+
+def _taken(kept: dict[_Key, _Value], key: _Key) -> _Value | None:
+    """Return what is kept, as what was used last."""
+    value = kept.pop(key, None)
+    if value is not None:
+        kept[key] = value
+    return value
+
+
+def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
     """Keep a value; the one used longest ago goes where there are too many."""
     kept[key] = value
-    while len(kept) > _MOST_KEPT:
-        kept.popitem(last=False)
+    for oldest in list(kept)[:-_MOST_KEPT]:
+        kept.pop(oldest, None)
 
 
 def _left(table: CalibrationTable, counts: BoolArray) -> CalibrationTable | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
@@ -14,23 +15,30 @@ from memvec.collection._calibration import broken_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import (
     CHECKSUM,
-    FileSum,
     check_catalog,
-    check_sum,
     forget_catalog,
+    item_sum,
     note_catalog,
 )
 from memvec.collection._lock import LOCK, WriterLock
+from memvec.collection._originals import Originals
 from memvec.collection._sealing import name_segment
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import Settings
-from memvec.collection._state import broken_blobs, files_of_segments
-from memvec.collection._verify import existing_collection, segment_problems, unmatched
+from memvec.collection._state import (
+    broken_blobs,
+    broken_items,
+    files_of_segments,
+    item_keys,
+    waiting_keys,
+)
+from memvec.collection._verify import examined, existing_collection, unmatched, used_numbers
 from memvec.errors import CorruptIndexError
-from memvec.types import Float32Array, IntArray
+from memvec.storage import disk
+from memvec.types import IntArray
 
-# What a segment can be rebuilt from: codes and memory vectors follow from the vectors.
-_ORIGINALS = (r"g\d+/vectors\.npy", r"items/g\d+/keys\.npy", r"items/g\d+/places\.npy")
+# Where the files of segments go that could not be kept.
+LOST = "lost"
 
 
 @dataclass(frozen=True)
@@ -53,8 +61,10 @@ def repair_collection(path: str | os.PathLike[str]) -> Repair:
     """Make a damaged collection usable again, and say what was done.
 
     Segments whose vectors are whole are rebuilt from them; other segments, and waiting vectors
-    whose checksum is wrong, are dropped together with their items. A catalog that SQLite cannot
-    read is beyond repair.
+    whose checksum is wrong, are dropped together with their items. The files of dropped segments
+    go to the folder ``lost`` in the collection, which may be removed. A catalog that SQLite cannot
+    read is beyond repair. Only what is missing, or not what was saved, is damage: where the system
+    refuses to open or read a file, this raises and changes nothing.
 
     Parameters
     ----------
@@ -95,15 +105,19 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
         if not catalog.check_format():
             raise CorruptIndexError(f"{catalog.path} is beyond repair: it is empty.")
         _refuse_unreadable(catalog)
-        forget_catalog(folder)
         before = _n_items(catalog)
-        replaced: list[Path] = []
-        # In one transaction: no crash leaves items whose vectors were dropped already.
-        with catalog.transaction():
-            actions += _repairs(catalog, folder, catalog.settings(), replaced)
-        for where in replaced:
-            if where.exists():
-                remove_segment(where)
+        done = _Done([], [], [])
+        try:
+            # In one transaction: no crash leaves items whose vectors were dropped already.
+            with catalog.transaction():
+                actions += _repairs(catalog, folder, catalog.settings(), done)
+                forget_catalog(folder)
+        except BaseException:
+            for where in done.made:
+                with suppress(OSError):
+                    remove_segment(where)
+            raise
+        done.tidy(folder)
         n_lost = before - _n_items(catalog)
         quiet = catalog.empty_log()
     finally:
@@ -111,6 +125,30 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
     if quiet:
         note_catalog(folder)
     return Repair(tuple(actions), n_lost)
+
+
+@dataclass(frozen=True)
+class _Done:
+    """Folders of segments: those made, those that they replace, those that are lost."""
+
+    made: list[Path]
+    replaced: list[Path]
+    lost: list[Path]
+
+    def tidy(self, folder: Path) -> None:
+        """Clean up after the commit."""
+        for where in self.replaced:
+            remove_segment(where)
+        for where in self.lost:
+            if where.exists():
+                (folder / LOST).mkdir(exist_ok=True)
+                disk.replace(where, _unused(folder / LOST / where.name))
+
+
+def _unused(path: Path) -> Path:
+    """Return a path at which nothing is, this one if possible."""
+    names = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(one for one in chain([path], names) if not one.exists())
 
 
 def _n_items(catalog: Catalog) -> int:
@@ -124,70 +162,89 @@ def _refuse_unreadable(catalog: Catalog) -> None:
         raise CorruptIndexError(f"{catalog.path} is beyond repair: {text}. Restore it from a copy.")
 
 
-def _repairs(
-    catalog: Catalog, folder: Path, settings: Settings, replaced: list[Path]
-) -> Iterator[str]:
+def _repairs(catalog: Catalog, folder: Path, settings: Settings, done: _Done) -> Iterator[str]:
     """Repair part after part inside a transaction, and yield what was done."""
+    sources = Originals(folder, files_of_segments(catalog), _sealed_keys(catalog, settings))
     for first_key, text in list(broken_blobs(catalog, settings.dim)):
         catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
         yield f"{text} They were dropped."
     for tables, text in list(broken_tables(catalog)):
         catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
         yield f"{text} It was dropped; compact() calibrates anew."
-    for number, files in files_of_segments(catalog).items():
-        for text in segment_problems(folder, number, files):
-            done = _replace_segment(catalog, folder, number, files, settings)
-            replaced.append(segment_folder(folder, number))
-            yield f"{text} {done}"
-            break
+    yield from _accepted_items(catalog)
+    for text in list(used_numbers(catalog)):
+        _skip_used_numbers(catalog)
+        yield f"{text} The numbers in use are skipped."
+    for number, files in sources.files.items():
+        problems, _ = examined(folder, number, files)
+        if problems:
+            what = _replace_segment(catalog, sources, number, settings, done)
+            yield f"{problems[0]} {what}"
     yield from _matched(catalog, folder, settings)
 
 
+def _sealed_keys(catalog: Catalog, settings: Settings) -> IntArray:
+    """Return the keys of items that do not wait."""
+    return np.setdiff1d(item_keys(catalog), waiting_keys(catalog, settings.dim))
+
+
+def _accepted_items(catalog: Catalog) -> Iterator[str]:
+    """Take items as they are: which part of one is damaged, its checksum does not say."""
+    for key, text in list(broken_items(catalog)):
+        [(name, metadata)] = catalog.rows("SELECT id, metadata FROM items WHERE key = ?", [key])
+        catalog.execute(
+            "UPDATE items SET crc32 = ? WHERE key = ?", [item_sum(key, name, metadata), key]
+        )
+        yield f"{text} It was kept as it is: look at its metadata."
+
+
+def _skip_used_numbers(catalog: Catalog) -> None:
+    catalog.execute("""
+        UPDATE state SET
+            next_key = max(next_key, (SELECT ifnull(max(key), -1) + 1 FROM items)),
+            next_segment = max(next_segment, (SELECT ifnull(max(segment), 0) + 1 FROM segments))
+    """)
+
+
 def _replace_segment(
-    catalog: Catalog, folder: Path, number: int, files: dict[str, FileSum], settings: Settings
+    catalog: Catalog, sources: Originals, number: int, settings: Settings, done: _Done
 ) -> str:
     """Rebuild a damaged segment, or drop it."""
-    where = segment_folder(folder, number)
-    originals = _originals(where, files)
+    originals = sources.of(number)
     [(fresh,)] = catalog.rows("SELECT next_segment FROM state")
-    target = segment_folder(folder, fresh)
+    where = segment_folder(sources.folder, number)
+    target = segment_folder(sources.folder, fresh)
     if target.exists():
         remove_segment(target)
-    n_rows, made = 0, dict[str, FileSum]()
-    if originals is not None:
-        n_rows = len(originals[1])
-        made = Segment.write(target, *originals, settings, None)
-    name_segment(catalog, fresh, n_rows, made, [number])
-    if n_rows:
-        return f"The segment was rebuilt from its {n_rows} vectors."
-    return "The segment was dropped."
-
-
-def _originals(where: Path, files: dict[str, FileSum]) -> tuple[Float32Array, IntArray] | None:
-    """Return the vectors and keys of a segment by row, if their files are whole."""
-    arrays = []
-    for pattern in _ORIGINALS:
-        try:
-            [name] = [name for name in files if re.fullmatch(pattern, name)]
-            check_sum(where / name, files[name])
-            arrays.append(np.load(where / name, allow_pickle=False))
-        except (ValueError, OSError):  # CorruptIndexError is a ValueError
-            return None
-    vectors, keys, places = arrays
-    return np.ascontiguousarray(vectors[places]), keys
+    if originals is None:
+        name_segment(catalog, fresh, 0, {}, [number])
+        done.lost.append(where)
+        return f"The segment was dropped; what is left of it is in {LOST}."
+    done.made.append(target)
+    made = Segment.write(target, *originals, settings, None)
+    name_segment(catalog, fresh, len(originals[1]), made, [number])
+    done.replaced.append(where)
+    return f"The segment was rebuilt from its {len(originals[1])} vectors."
 
 
 def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str]:
     """Drop items that have no vector any more, and vectors that have no item."""
-    without_vector, without_item = unmatched(catalog, folder, settings)
+    segments = [
+        Segment.open(segment_folder(folder, number), number, files)
+        for number, files in files_of_segments(catalog).items()
+    ]
+    waiting = waiting_keys(catalog, settings.dim)
+    vectors = np.concatenate([waiting, *(segment.keys for segment in segments)])
+    without_vector, without_item = unmatched(item_keys(catalog), vectors)
     if len(without_vector):
         keys = ((key,) for key in without_vector.tolist())
         catalog.execute_many("DELETE FROM items WHERE key = ?", keys)
         yield f"{len(without_vector)} items without a vector were dropped."
     if len(without_item):
         rows = [(key, "", "{}", 1) for key in without_item.tolist()]
-        catalog.execute_many("INSERT INTO items VALUES (?, ?, ?, ?)", rows)
+        sql = "INSERT INTO items (key, id, metadata, deleted) VALUES (?, ?, ?, ?)"
+        catalog.execute_many(sql, rows)
         yield f"{len(without_item)} vectors without an item were marked as deleted."
 
 
-__all__ = ["Repair", "repair_collection"]
+__all__ = ["LOST", "Repair", "repair_collection"]

@@ -95,6 +95,17 @@ class CollectionTopHits:
     certificate: Certificate
     work: Work
 
+    @classmethod
+    def of(cls, hits: CollectionHits, k: int) -> CollectionTopHits:
+        """Return the first k matches of each query, filled up."""
+        ids = np.full((len(hits), k), None, dtype=object)
+        scores = np.full((len(hits), k), -np.inf, dtype=np.float32)
+        for query, row in enumerate(hits):
+            n_found = min(k, len(row.ids))
+            ids[query, :n_found] = row.ids[:n_found]
+            scores[query, :n_found] = row.scores[:n_found]
+        return cls(ids, scores, hits.certificate, hits.work)
+
     def __len__(self) -> int:
         return len(self.ids)
 

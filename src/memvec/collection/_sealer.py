@@ -45,16 +45,20 @@ class Sealer:
         self._at_the_end: Callable[[], object] | None = None
 
     def look(self) -> None:
-        """Seal if it is due."""
-        self._complain()
+        """Seal if it is due; what was committed before is not undone, so no failure is raised."""
         if not self._is_due():
             return
         if not self._background:
             self._try()
-            self._complain()
+            self._complain_or_keep()
             return
-        with self._lock:
-            thread = self._started()
+        try:
+            with self._lock:
+                thread = self._started()
+        except RuntimeError as error:  # no more threads
+            self._error = error
+            self._complain_or_keep()
+            return
         if self._n_waiting() >= _MOST_WAITING * self._seal_at:
             thread.join()
 
@@ -87,7 +91,7 @@ class Sealer:
             thread = self._thread
         if thread is not None:
             thread.join()
-        self._complain()
+        self.complain(stacklevel=5)
 
     def end(self, last: Callable[[], object]) -> None:
         """Wait until nothing is being sealed, then do the last thing.
@@ -115,12 +119,20 @@ class Sealer:
         except (MemvecError, OSError, RuntimeError) as error:
             self._error = error
 
-    def _complain(self) -> None:
-        """Warn of a failure, once, in the thread of the user."""
+    def complain(self, stacklevel: int = 4) -> None:
+        """Warn of a failure, once, in the thread of the user; before anything is committed."""
         error, self._error = self._error, None
         if error is not None:
             text = f"Waiting vectors could not be sealed, and wait on: {error}"
-            warnings.warn(text, RuntimeWarning, stacklevel=5)
+            warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
+
+    def _complain_or_keep(self) -> None:
+        """Warn of a failure; where warnings are errors, leave it to the next call."""
+        error = self._error
+        try:
+            self.complain(stacklevel=6)
+        except RuntimeWarning:
+            self._error = error
 
 
 __all__ = ["Sealer"]

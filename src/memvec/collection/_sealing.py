@@ -133,12 +133,22 @@ def due_to_merge(store: Store) -> list[Part[Segment]]:
     base = store.settings.seal_at or SEAL_AT
     sizes: dict[int, list[Part[Segment]]] = {}
     for part in store.state.segments:
-        size = 0
-        while part.n_alive >= base * FAN_OUT ** (size + 1):
-            size += 1
-        sizes.setdefault(size, []).append(part)
+        sizes.setdefault(_size_class(part.n_alive, base), []).append(part)
     due = [parts for _, parts in sorted(sizes.items()) if len(parts) >= FAN_OUT]
     return due[0] if due else []
+
+
+def _size_class(n_rows: int, base: int) -> int:
+    """Return the k, negative ones too, where base·FAN_OUT^k ≤ n_rows < base·FAN_OUT^(k+1).
+
+    Few rows that are sealed by hand are so not merged with many, again and again.
+    """
+    size = 0
+    while n_rows >= base * FAN_OUT ** (size + 1):
+        size += 1
+    while max(n_rows, 1) * FAN_OUT**-size < base:
+        size -= 1
+    return size
 
 
 __all__ = ["FAN_OUT", "due_to_merge", "name_segment", "rewrite"]

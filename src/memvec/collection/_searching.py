@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Literal, TypeVar
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from memvec import checks
 from memvec.collection._answers import (
     Answer,
+    are_few,
     best_of_parts,
     exact_best_of_parts,
     part_range,
@@ -23,7 +25,7 @@ from memvec.collection._promise import Guarantee, Promise, Promises
 from memvec.collection._results import CollectionHits, CollectionTopHits, Match
 from memvec.collection._state import State
 from memvec.collection._store import Store
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.index import Request
 from memvec.kernels import blocks
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
@@ -35,6 +37,8 @@ _Result = TypeVar("_Result")
 # Queries that are answered before their matches are passed on, and ids read for them at a time.
 _QUERIES_AT_ONCE = 16
 _IDS_AT_ONCE = 4096
+# Rows of the k nearest are filled up to so many, or to the number of items.
+_FILLED = 1000
 
 
 class Searches(Lookup):
@@ -72,10 +76,11 @@ class Searches(Lookup):
         miss_rate : float, optional
             ε in (0, 1); that of the collection by default.
         guarantee : {"expected", "model", "high_probability", "exact"}, optional
-            What the answer is to promise; "expected" by default, and what the evidence supports
-            where that is too little. A level that is named here is kept or refused.
+            What the answer is to promise; what the collection was created for by default, and what
+            the evidence supports where that is too little. A level that is named here is kept or
+            refused; with ``online="units"`` all but "model" and "exact" are.
         confidence : float, optional
-            1 − δ in (0, 1), for "high_probability"; 0.95 by default.
+            1 − δ in (0, 1), for "high_probability"; that of the collection by default.
         where : mapping, optional
             Find only items whose metadata passes this filter, such as
             ``{"year": {"$gte": 2020}, "tag": {"$in": ["a", "b"]}}``. Operators are $eq, $ne, $gt,
@@ -103,7 +108,8 @@ class Searches(Lookup):
         where_from = "Collection.range_search"
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
         level = self._similarity(similarity, where_from)
-        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
+        request = self._range_request(miss_rate, guarantee, confidence, where_from)
+        check_threads(threads, where_from)
 
         def ask(state: State) -> CollectionHits:
             passing = self._bitmaps.passing(state, where, where_from)
@@ -129,7 +135,8 @@ class Searches(Lookup):
         """Yield everything above a similarity, match by match, in the order of `range_search`.
 
         Few queries are answered at a time, and ids are read as they are asked for: memory holds
-        the scores of a few queries, however many matches there are.
+        the scores of a few queries, however many matches there are. The state is that of the call;
+        what a writer deletes and compacts away before it is asked for is left out.
 
         Parameters
         ----------
@@ -139,9 +146,9 @@ class Searches(Lookup):
         where_from = "Collection.iter_range"
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
         level = self._similarity(similarity, where_from)
-        state = self._store.state
-        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
-        passing = self._bitmaps.passing(state, where, where_from)
+        request = self._range_request(miss_rate, guarantee, confidence, where_from)
+        check_threads(threads, where_from)
+        state, passing = self._passing(where, where_from)
         promise = self._promise(state, passing, level, request, where, where_from)
 
         def stream() -> Iterator[Match]:
@@ -153,7 +160,7 @@ class Searches(Lookup):
 
     def _matches(self, answer: Answer, first: int) -> Iterator[Match]:
         """Yield what an ordered answer holds, less what was compacted away while it was read."""
-        for page in _pages(answer):
+        for page in answer.pages(_IDS_AT_ONCE):
             some = still_named(self._store.catalog, answer.taken(page))
             ids = named(self._store.catalog, some)
             queries = (some.queries + first).tolist()
@@ -179,14 +186,8 @@ class Searches(Lookup):
             As in :meth:`range_search`.
         """
         where_from = "Collection.count"
-        rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
-        level = self._similarity(similarity, where_from)
-        state = self._store.state
-        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
-        passing = self._bitmaps.passing(state, where, where_from)
-        promise = self._promise(state, passing, level, request, where, where_from)
-        answer = self._range(state, passing, rows, level, promise, threads)
-        return np.bincount(answer.queries, minlength=len(rows))
+        request = self._range_request(miss_rate, guarantee, confidence, where_from)
+        return self._counts(queries, similarity, request, where, threads, where_from)
 
     def contains(
         self,
@@ -211,16 +212,26 @@ class Searches(Lookup):
         ndarray of shape (n_queries,)
             bool.
         """
-        counts = self.count(
-            queries,
-            similarity,
-            miss_rate=miss_rate,
-            guarantee=guarantee,
-            confidence=confidence,
-            where=where,
-            threads=threads,
-        )
-        return counts > 0
+        where_from = "Collection.contains"
+        request = self._range_request(miss_rate, guarantee, confidence, where_from)
+        return self._counts(queries, similarity, request, where, threads, where_from) > 0
+
+    def _counts(
+        self,
+        queries: ArrayLike,
+        similarity: float | None,
+        request: Request,
+        where: Where | None,
+        threads: int | None,
+        where_from: str,
+    ) -> IntArray:
+        rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
+        level = self._similarity(similarity, where_from)
+        check_threads(threads, where_from)
+        state, passing = self._passing(where, where_from)
+        promise = self._promise(state, passing, level, request, where, where_from)
+        answer = self._range(state, passing, rows, level, promise, threads)
+        return np.bincount(answer.queries, minlength=len(rows))
 
     def search(
         self,
@@ -240,22 +251,39 @@ class Searches(Lookup):
         queries : array_like of shape (n_queries, dim) or (dim,)
             Rows are scaled to norm 1.
         k : int
-            How many. Where fewer items pass, the rest of a row is None, with score -inf.
+            How many. Where fewer items pass, the rest of a row is None, with score -inf; beyond
+            1,000, rows are no longer than there are items.
         miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`; ε is the share of the k nearest that may be missed.
         """
         where_from = "Collection.search"
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
-        k = checks.integer(k, "k", where_from)
         request = self._promises.request(miss_rate, guarantee, confidence, where_from)
+        return self._nearest(rows, k, request, where, threads, where_from)
+
+    def _nearest(
+        self,
+        rows: Float32Array,
+        k: int,
+        request: Request,
+        where: Where | None,
+        threads: int | None,
+        where_from: str,
+    ) -> CollectionTopHits:
+        wanted = checks.integer(k, "k", where_from)
+        check_threads(threads, where_from)
 
         def ask(state: State) -> CollectionTopHits:
+            k = min(wanted, max(state.n_items, _FILLED))
             passing = self._bitmaps.passing(state, where, where_from)
-            filtered = where is not None
-            promise = self._promises.of_best(
-                state, passing, k, request, where_from, filtered=filtered
-            )
             parts = list(self._checked_parts(state, passing))
+            filtered = where is not None
+            scanned = filtered and are_few(parts)
+            promise = _settled(
+                self._promises.of_best(
+                    state, passing, k, request, where_from, filtered=filtered, scanned=scanned
+                )
+            )
             best = exact_best_of_parts if promise.is_exact else best_of_parts
             answer = best(parts, rows, k, promise, threads)
             return self._top(answer, len(rows), k, promise)
@@ -265,13 +293,15 @@ class Searches(Lookup):
     def items(self, where: Where | None = None) -> Iterator[Item]:
         """Yield all items in the order they came, read from the disk as they are asked for.
 
+        The state is that of the call; what a writer deletes and compacts away before it is asked
+        for is left out.
+
         Parameters
         ----------
         where : mapping, optional
             Only those whose metadata passes; as in :meth:`range_search`.
         """
-        state = self._store.state
-        passing = self._bitmaps.passing(state, where, "Collection.items")
+        state, passing = self._passing(where, "Collection.items")
         keys = [part.keys[some] for part, some in zip(state.parts, passing, strict=True)]
         return self._stream(state, np.sort(np.concatenate(keys)))
 
@@ -284,25 +314,21 @@ class Searches(Lookup):
         promise: Promise,
         threads: int | None,
     ) -> Answer:
-        by_units = None if promise.is_exact else self._open_units
+        by_units = self._testing_units(promise)
         answers = [
             by_units.range(part, some, rows, similarity, promise.request.miss_rate, threads)
             if by_units is not None and part is state.waiting
             else part_range(part, some, rows, similarity, promise, threads)
             for part, some in self._checked_parts(state, passing)
         ]
-        return Answer.of_parts(answers, len(rows), _size(state)).ordered()
+        n_vectors = sum(len(part.keys) for part in state.parts)
+        return Answer.of_parts(answers, len(rows), n_vectors).ordered()
 
     def _top(self, answer: Answer, n_queries: int, k: int, promise: Promise) -> CollectionTopHits:
-        names = named(self._store.catalog, answer)
-        ids = np.full((n_queries, k), None, dtype=object)
-        scores = np.full((n_queries, k), -np.inf, dtype=np.float32)
+        ids = named(self._store.catalog, answer)
         bounds = np.searchsorted(answer.queries, np.arange(n_queries + 1))
-        for query in range(n_queries):
-            start, stop = bounds[query], min(bounds[query] + k, bounds[query + 1])
-            ids[query, : stop - start] = names[start:stop]
-            scores[query, : stop - start] = answer.scores[start:stop]
-        return CollectionTopHits(ids, scores, promise.certificate, answer.work)
+        found = CollectionHits(bounds, ids, answer.scores, promise.certificate, answer.work)
+        return CollectionTopHits.of(found, k)
 
     def _checked_parts(
         self, state: State, passing: list[BoolArray]
@@ -314,13 +340,41 @@ class Searches(Lookup):
     def _of_one_state(self, ask: Callable[[State], _Result]) -> _Result:
         """Answer on one state; on the next, where what was found is compacted away meanwhile."""
         while True:
-            state = self._store.state
+            state = self._state()
             try:
                 return ask(state)
             except MovedError:
+                if not self.read_only:
+                    # Reads nothing, unless an interrupt came between a commit and memory.
+                    self._store.refresh()
                 if self._store.state is state:
                     text = "is damaged: a vector belongs to no item"
                     raise CorruptIndexError(f"{self._store.catalog.path} {text}.") from None
+
+    def _passing(self, where: Where | None, where_from: str) -> tuple[State, list[BoolArray]]:
+        """Return a state, and which rows of each of its parts pass."""
+        return self._of_one_state(
+            lambda state: (state, self._bitmaps.passing(state, where, where_from))
+        )
+
+    def _range_request(
+        self,
+        miss_rate: float | None,
+        guarantee: Guarantee | None,
+        confidence: float | None,
+        where_from: str,
+    ) -> Request:
+        """Return what is asked of a range; units are tested by the law, and support no more."""
+        request = self._promises.request(miss_rate, guarantee, confidence, where_from)
+        if self._open_units is not None and guarantee in ("expected", "high_probability"):
+            expected = "'model' or 'exact' in a collection that was opened with online='units'"
+            got = repr(guarantee)
+            raise InvalidValueError(checks.message("guarantee", where_from, expected, got))
+        return request
+
+    def _testing_units(self, promise: Promise) -> OpenUnits | None:
+        """Return the units that test what waits; None where nothing may be missed."""
+        return None if promise.certificate.complete else self._open_units
 
     def _promise(
         self,
@@ -330,15 +384,20 @@ class Searches(Lookup):
         request: Request,
         where: Where | None,
         where_from: str,
+        *,
+        one_by_one: bool = False,
     ) -> Promise:
-        return self._promises.of_range(
-            state,
-            passing,
-            similarity,
-            request,
-            where_from,
-            filtered=where is not None,
-            by_units=self._open_units is not None,
+        """Return how a range is searched; `one_by_one` leaves the open units out."""
+        return _settled(
+            self._promises.of_range(
+                state,
+                passing,
+                similarity,
+                request,
+                where_from,
+                filtered=where is not None,
+                by_units=self._open_units is not None and not one_by_one,
+            )
         )
 
     def _similarity(self, similarity: float | None, where_from: str) -> float:
@@ -347,23 +406,17 @@ class Searches(Lookup):
         return checks.similarity(similarity, where_from)
 
 
-def _size(state: State) -> int:
-    return sum(len(part.keys) for part in state.parts)
+def _settled(promise: Promise) -> Promise:
+    """Return a promise that says it misses nothing where it does, whatever was allowed."""
+    if not promise.certificate.complete:
+        return promise
+    return replace(promise, certificate=replace(promise.certificate, miss_rate=0.0, bound=0.0))
 
 
-def _pages(answer: Answer) -> Iterator[IntArray]:
-    """Yield the matches in pages that do not part equal scores of a query."""
-    queries, scores = answer.queries, answer.scores
-    start = 0
-    while start < len(scores):
-        stop = min(start + _IDS_AT_ONCE, len(scores))
-        while stop < len(scores) and (queries[stop], scores[stop]) == (
-            queries[stop - 1],
-            scores[stop - 1],
-        ):
-            stop += 1
-        yield np.arange(start, stop)
-        start = stop
+def check_threads(threads: int | None, where_from: str) -> None:
+    """Raise where there is no such number of threads."""
+    if threads is not None:
+        checks.integer(threads, "threads", where_from)
 
 
-__all__ = ["Online", "Searches", "Where"]
+__all__ = ["Online", "Searches", "Where", "check_threads"]

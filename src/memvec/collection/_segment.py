@@ -13,7 +13,7 @@ import numpy as np
 
 from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
 from memvec.collection._settings import Settings
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, FileFormatError
 from memvec.index import Index, IndexConfig
 from memvec.storage import disk, open_folder, write_folder
 from memvec.types import Float32Array, IntArray
@@ -93,7 +93,7 @@ class Segment:
             index = Index.open(folder)
             stored, _ = open_folder(folder)
             items, _ = open_folder(folder / _ITEMS)
-        except CorruptIndexError:
+        except FileFormatError:
             for name, saved in files.items():  # which file it is says more than what it lacks
                 check_sum(folder / name, saved)
             raise

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from memvec import checks
-from memvec.errors import CorruptIndexError, InvalidTypeError, InvalidValueError
+from memvec.errors import (
+    CorruptIndexError,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownVersionError,
+)
 from memvec.index import Guarantee, IndexConfig
 
 _WHERE = "memvec.open"
@@ -72,13 +77,27 @@ class Settings:
         """Read what `to_json` wrote."""
         try:
             fields = json.loads(text)
+            _refuse_unknown(fields, cls)
+            _refuse_unknown(fields["config"], IndexConfig)
             fields["config"] = IndexConfig(**fields["config"])
             fields["similarities"] = tuple(fields.get("similarities", ()))
             return cls(**fields)
-        except (KeyError, TypeError, ValueError) as error:
+        except UnknownVersionError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise CorruptIndexError(
                 f"The settings of the collection are damaged: {error}."
             ) from None
+
+
+def _refuse_unknown(fields: dict[str, Any], kind: type[Any]) -> None:
+    """Raise where a later version wrote a setting that is not known here."""
+    known = {field.name for field in dataclasses.fields(kind)}
+    for name in sorted(fields.keys() - known):
+        raise UnknownVersionError(
+            f"The collection has a setting {name!r}, which this memvec does not know; "
+            f"a later version made it."
+        )
 
 
 def checked_settings(given: dict[str, Any]) -> dict[str, Any]:

@@ -13,11 +13,14 @@ import numpy as np
 
 from memvec.collection._calibration import Blocks, read_tables
 from memvec.collection._catalog import Catalog
-from memvec.collection._checksums import FileSum, crc_text
+from memvec.collection._checksums import FileSum, crc_text, item_sum
 from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._waiting import Waiting
 from memvec.errors import CorruptIndexError
 from memvec.types import BoolArray, Float32Array, IntArray
+
+# Items that are read at a time where all are.
+_PAGE = 4096
 
 Rows = TypeVar("Rows", Segment, Waiting)
 
@@ -156,7 +159,10 @@ def _still_waiting(catalog: Catalog, dim: int, known: State | None) -> Waiting:
 
 
 def _keys(catalog: Catalog, sql: str) -> IntArray:
-    return np.array([key for (key,) in catalog.rows(sql)], dtype=np.int64)
+    keys = [key for (key,) in catalog.rows(sql)]
+    if not all(isinstance(key, int) for key in keys):
+        raise CorruptIndexError(f"{catalog.path} is damaged: a key is not a number.")
+    return np.array(keys, dtype=np.int64)
 
 
 def _segments(catalog: Catalog, folder: Path, opened: Mapping[int, Segment]) -> Iterator[Segment]:
@@ -169,11 +175,17 @@ def _segments(catalog: Catalog, folder: Path, opened: Mapping[int, Segment]) -> 
 
 def files_of_segments(catalog: Catalog) -> dict[int, dict[str, FileSum]]:
     """Return the size and checksum of each file of each segment, in the order of numbers."""
-    numbers = catalog.rows("SELECT segment FROM segments ORDER BY segment")
-    files: dict[int, dict[str, FileSum]] = {number: {} for (number,) in numbers}
+    numbers = _keys(catalog, "SELECT segment FROM segments ORDER BY segment")
+    files: dict[int, dict[str, FileSum]] = {number: {} for number in numbers.tolist()}
     sql = "SELECT segment, file, size, crc32 FROM segment_files JOIN segments USING (segment)"
-    for segment, file, size, crc32 in catalog.rows(sql):
-        files[segment][file] = FileSum(size, crc32)
+    for row in catalog.rows(sql):
+        match row:
+            case (int(segment), str(file), int(size), str(crc32)) if segment in files:
+                files[segment][file] = FileSum(size, crc32)
+            case _:
+                raise CorruptIndexError(
+                    f"{catalog.path} is damaged: a file of a segment is said to be {row}."
+                )
     return files
 
 
@@ -181,28 +193,82 @@ def _read_waiting(
     catalog: Catalog, dim: int, after: int
 ) -> Iterator[tuple[Float32Array, IntArray]]:
     """Yield the waiting vectors of larger keys than one, and their keys, blob by blob."""
-    for _, text in broken_blobs(catalog, dim, after):
-        raise CorruptIndexError(text)
-    sql = "SELECT first_key, n_rows, vectors FROM waiting WHERE first_key > ? ORDER BY first_key"
-    for first_key, n_rows, blob in catalog.rows(sql, [after]):
+    for first_key, n_rows, blob, wrong in _blobs(catalog, dim, after):
+        if wrong:
+            raise CorruptIndexError(wrong)
         rows = np.frombuffer(blob, dtype="<f4").reshape(n_rows, dim)
         yield rows, np.arange(first_key, first_key + n_rows)
 
 
-def broken_blobs(catalog: Catalog, dim: int, after: int = -1) -> Iterator[tuple[int, str]]:
-    """Yield the first key of each blob of larger keys that is damaged, and what is wrong."""
-    sql = """
-        SELECT first_key, n_rows, crc32, vectors FROM waiting WHERE first_key > ?
-        ORDER BY first_key
+def broken_blobs(catalog: Catalog, dim: int) -> Iterator[tuple[int, str]]:
+    """Yield the first key of each blob that is damaged, and what is wrong."""
+    for first_key, _, _, wrong in _blobs(catalog, dim, -1):
+        if wrong:
+            yield first_key, wrong
+
+
+def _blobs(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[int, int, bytes, str]]:
+    """Yield first key, number of rows and content of each blob of larger keys, each read once.
+
+    The last is what is wrong with it, or empty.
     """
-    for first_key, n_rows, saved, blob in catalog.rows(sql, [after]):
+    # A flipped bit may have made the blob a text of the same bytes, or nothing.
+    blob_of = "ifnull(CAST(vectors AS BLOB), x'')"
+    sql = f"SELECT n_rows, crc32, {blob_of} FROM waiting WHERE first_key = ?"
+    first_keys = _keys(catalog, "SELECT first_key FROM waiting ORDER BY first_key")
+    for first_key in first_keys[first_keys > after].tolist():
+        # Listed, and yet not found: its number is damaged.
+        [(n_rows, saved, blob)] = catalog.rows(sql, [first_key]) or [(0, "none", b"")]
         found = crc_text(zlib.crc32(blob))
-        if found != saved or len(blob) != 4 * dim * n_rows:
-            yield (
-                first_key,
-                f"{catalog.path} is damaged: the checksum (CRC-32) of the {n_rows} vectors from "
-                f"key {first_key} on is {found}, saved was {saved}.",
-            )
+        whole = found == saved and isinstance(n_rows, int) and len(blob) == 4 * dim * n_rows
+        wrong = (
+            f"{catalog.path} is damaged: the checksum (CRC-32) of the {n_rows} vectors from "
+            f"key {first_key} on is {found}, saved was {saved}."
+        )
+        yield first_key, n_rows, blob, "" if whole else wrong
 
 
-__all__ = ["Part", "State", "broken_blobs", "files_of_segments", "load_state"]
+def waiting_keys(catalog: Catalog, dim: int) -> IntArray:
+    """Return the keys of all waiting vectors."""
+    # By their length, since their number may be damaged, and be any.
+    sql = "SELECT first_key, ifnull(length(CAST(vectors AS BLOB)), 0) FROM waiting"
+    keys = [np.arange(first, first + size // (4 * dim)) for first, size in catalog.rows(sql)]
+    return np.concatenate([np.empty(0, dtype=np.int64), *keys])
+
+
+def item_keys(catalog: Catalog) -> IntArray:
+    """Return the keys of all items, deleted or not."""
+    return _keys(catalog, "SELECT key FROM items ORDER BY key")
+
+
+def broken_items(catalog: Catalog) -> Iterator[tuple[int, str]]:
+    """Yield the key of each item that is not what was written, and what is wrong."""
+    if not catalog.has_sums:
+        return
+    sql = """
+        SELECT key, id, metadata, crc32 FROM items WHERE key >= ? AND crc32 IS NOT NULL
+        ORDER BY key LIMIT ?
+    """
+    first = -1
+    while page := catalog.rows(sql, [first, _PAGE]):
+        for key, name, metadata, saved in page:
+            found = item_sum(key, name, metadata)
+            if found != saved:
+                yield (
+                    key,
+                    f"{catalog.path} is damaged: the checksum (CRC-32) of the item {name!r} "
+                    f"is {crc_text(found)}, saved was {crc_text(saved)}.",
+                )
+        first = page[-1][0] + 1
+
+
+__all__ = [
+    "Part",
+    "State",
+    "broken_blobs",
+    "broken_items",
+    "files_of_segments",
+    "item_keys",
+    "load_state",
+    "waiting_keys",
+]

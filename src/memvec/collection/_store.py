@@ -89,6 +89,7 @@ class Store:
             self.state = self._load_held(self.catalog, None)
             return
         self._remove_orphans()
+        self.catalog.make_room_for_sums()
         with self.catalog.snapshot():
             self.state = self._load(self.catalog, None)
         forget_catalog(self.folder)
@@ -110,6 +111,7 @@ class Store:
 
     def refresh(self) -> None:
         """Read the state that is committed now; where that fails, all stays as it was."""
+        self.catalog.check_process()
         with self.catalog.lock:
             change = self.catalog.change()
             if self.read_only:
@@ -136,7 +138,8 @@ class Store:
         self.state = replace(state, change=self.catalog.change())
 
     def check_writable(self) -> None:
-        """Raise where the collection was opened to be read."""
+        """Raise where the collection was opened to be read, or by another process."""
+        self.catalog.check_process()
         if self.read_only:
             raise StorageError(errno.EROFS, f"{self.folder} was opened with read_only=True")
 
@@ -155,6 +158,8 @@ class Store:
 
     def close(self) -> None:
         """Let go of everything; the writer also notes the checksum of the catalog."""
+        if self.catalog.is_inherited:  # it is the parent's
+            return
         quiet = False
         try:
             if not self.read_only:
@@ -223,7 +228,8 @@ def _create(folder: Path, given: dict[str, Any]) -> None:
 
 def _not_found(folder: Path) -> IndexNotFoundError:
     return IndexNotFoundError(
-        f"There is no collection at {folder}. To create one, give 'dim', the vectors' dimension."
+        f"There is no collection at {folder}. To create one, give 'dim', the vectors' dimension, "
+        "and no read_only=True."
     )
 
 

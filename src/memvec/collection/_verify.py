@@ -15,14 +15,16 @@ from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import FileSum, check_catalog, check_sum
 from memvec.collection._lock import check_lock
 from memvec.collection._segment import Segment, segment_folder
-from memvec.collection._settings import Settings
-from memvec.collection._state import State, broken_blobs, files_of_segments, load_state
-from memvec.errors import (
-    CorruptIndexError,
-    IndexNotFoundError,
-    InvalidTypeError,
-    MemvecError,
+from memvec.collection._state import (
+    State,
+    broken_blobs,
+    broken_items,
+    files_of_segments,
+    item_keys,
+    waiting_keys,
 )
+from memvec.collection._store import Store
+from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
 from memvec.types import IntArray
 
 
@@ -50,33 +52,17 @@ class Verification:
         return not self.problems
 
 
-def verify_catalog(catalog: Catalog, folder: Path, known: State | None = None) -> Verification:
+def verify_store(store: Store) -> Verification:
     """Read everything that the state committed now consists of, or the one that a reader holds.
 
-    Segments of a `known` state that were compacted away since are read from what holds them.
+    Nobody waits for it: a writer's state is read by a connection of its own, and files are read
+    without any lock. Segments that were compacted away since are read from what holds them.
     """
-    opened = {part.rows.number: part.rows for part in known.segments} if known else {}
-    problems: list[str] = []
-    saved: dict[int, dict[str, FileSum]] = {}
-    with catalog.snapshot():
-        try:
-            problems += [f"{catalog.path}: {text}." for text in _integrity(catalog)]
-            settings = catalog.settings()
-            problems += [text for _, text in broken_blobs(catalog, settings.dim)]
-            problems += [text for _, text in broken_tables(catalog)]
-            saved = files_of_segments(catalog)
-            for number in saved:
-                found = list(segment_problems(folder, number, saved[number]))
-                if found and number in opened and not _is_named(folder, number):
-                    opened[number].check()
-                    found = []
-                problems += found
-            if not problems:
-                problems += _lost_items(catalog, folder, settings, known)
-        except (MemvecError, OSError) as error:
-            problems.append(str(error))
-    sizes = [file.size for files in saved.values() for file in files.values()]
-    return Verification(tuple(problems), len(sizes), sum(sizes))
+    if not store.catalog.holds_state:
+        return _verified_now(store.folder, store.state)
+    with store.catalog.snapshot():
+        known, saved = store.state, _Saved.of(store.catalog)
+    return saved.verified(store.folder, known) or _verified_now(store.folder, known)
 
 
 def verify_collection(path: str | os.PathLike[str]) -> Verification:
@@ -100,17 +86,81 @@ def verify_collection(path: str | os.PathLike[str]) -> Verification:
     try:
         check_lock(folder)
         check_catalog(folder)
-        catalog = Catalog.open_to_read(folder)
-    except (CorruptIndexError, OSError) as error:
-        return Verification((str(error),), 0, 0)
-    try:
-        if not catalog.check_format():
-            raise CorruptIndexError(f"{catalog.path} is damaged: it is empty.")
-        return verify_catalog(catalog, folder)
+        return _verified_now(folder, None)
     except CorruptIndexError as error:
         return Verification((str(error),), 0, 0)
-    finally:
-        catalog.close()
+
+
+def _verified_now(folder: Path, known: State | None) -> Verification:
+    """Verify what is committed now; what a writer replaces meanwhile is not damage."""
+    while True:
+        catalog = Catalog.open_to_read(folder)
+        try:
+            if not catalog.check_format():
+                raise CorruptIndexError(f"{catalog.path} is damaged: it is empty.")
+            with catalog.snapshot():
+                saved = _Saved.of(catalog)
+        finally:
+            catalog.close()
+        found = saved.verified(folder, known)
+        if found is not None:
+            return found
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """What the catalog says, and what is wrong with the catalog itself."""
+
+    path: Path
+    change: int
+    problems: list[str]
+    files: dict[int, dict[str, FileSum]]
+    items: IntArray
+    waiting: IntArray
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> _Saved:
+        """Read the catalog; the caller sees to it that all of it belongs to one state."""
+        none = np.empty(0, dtype=np.int64)
+        problems = []
+        try:
+            problems += [f"{catalog.path}: {text}." for text in _integrity(catalog)]
+            settings = catalog.settings()
+            problems += [text for _, text in broken_blobs(catalog, settings.dim)]
+            problems += [text for _, text in broken_tables(catalog)]
+            problems += [text for _, text in broken_items(catalog)]
+            problems += used_numbers(catalog)
+            files, waiting = files_of_segments(catalog), waiting_keys(catalog, settings.dim)
+            change, items = catalog.change(), item_keys(catalog)
+            return cls(catalog.path, change, problems, files, items, waiting)
+        except CorruptIndexError as error:
+            return cls(catalog.path, -1, [*problems, str(error)], {}, none, none)
+
+    def verified(self, folder: Path, known: State | None) -> Verification | None:
+        """Read all segments; None where one of them is neither held nor committed any more."""
+        opened = {part.rows.number: part.rows for part in known.segments} if known else {}
+        problems, keys = list(self.problems), [self.waiting]
+        for number, files in self.files.items():
+            found, segment = examined(folder, number, files)
+            if found and _is_gone(folder, number, self.change):
+                if number not in opened:
+                    return None
+                segment = opened[number]
+                found = list(_problems_of_held(segment))
+            problems += found
+            keys += [] if segment is None else [segment.keys]
+        if not problems:
+            problems += self._lost_items(np.concatenate(keys))
+        sizes = [file.size for files in self.files.values() for file in files.values()]
+        return Verification(tuple(problems), len(sizes), sum(sizes))
+
+    def _lost_items(self, vectors: IntArray) -> Iterator[str]:
+        """Yield items without vectors, and vectors without items."""
+        without_vector, without_item = unmatched(self.items, vectors)
+        if len(without_vector):
+            yield f"{self.path}: {len(without_vector)} items have no vector."
+        if len(without_item):
+            yield f"{self.path}: {len(without_item)} vectors belong to no item."
 
 
 def existing_collection(path: object, where: str) -> Path:
@@ -130,59 +180,70 @@ def _integrity(catalog: Catalog) -> Iterator[str]:
             yield text
 
 
-def segment_problems(folder: Path, number: int, files: dict[str, FileSum]) -> Iterator[str]:
-    """Yield what is wrong with the files of a segment."""
+def used_numbers(catalog: Catalog) -> Iterator[str]:
+    """Yield which numbers that were used already would be given again."""
+    [(next_key, next_segment)] = catalog.rows("SELECT next_key, next_segment FROM state")
+    [(key,)] = catalog.rows("SELECT max(key) FROM items")
+    [(segment,)] = catalog.rows("SELECT max(segment) FROM segments")
+    for what, last, following in (("key", key, next_key), ("segment", segment, next_segment)):
+        if last is not None and not (isinstance(following, int) and following > last):
+            yield (
+                f"{catalog.path} is damaged: the next {what} is {following}, and {last} is in use."
+            )
+
+
+def examined(
+    folder: Path, number: int, files: dict[str, FileSum]
+) -> tuple[list[str], Segment | None]:
+    """Return what is wrong with the files of a segment, or the segment.
+
+    Only damage is returned: where the system refuses to open or read a file, this raises.
+    """
     where = segment_folder(folder, number)
-    whole = True
+    problems = []
     for name, saved in files.items():
         try:
             check_sum(where / name, saved)
-        except (CorruptIndexError, OSError) as error:
-            whole = False
-            yield str(error)
-    if whole:
+        except (CorruptIndexError, FileNotFoundError) as error:
+            problems.append(str(error))
+    if not problems:
         try:
-            Segment.open(where, number, files)
-        except (CorruptIndexError, OSError) as error:
-            yield str(error)
+            return [], Segment.open(where, number, files)
+        except (CorruptIndexError, FileNotFoundError) as error:
+            problems.append(str(error))
+    return problems, None
 
 
-def _is_named(folder: Path, number: int) -> bool:
-    """Return whether a segment belongs to what is committed now, whatever state is held."""
+def _problems_of_held(segment: Segment) -> Iterator[str]:
+    try:
+        segment.check()
+    except CorruptIndexError as error:
+        yield str(error)
+
+
+def _is_gone(folder: Path, number: int, change: int) -> bool:
+    """Return whether a segment was replaced since a state was read."""
     catalog = Catalog.open_to_read(folder)
     try:
-        return bool(catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number]))
+        # Where nothing was committed since, a catalog that does not find it is damaged.
+        if catalog.change() == change:
+            return False
+        return not catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number])
     finally:
         catalog.close()
 
 
-def _lost_items(
-    catalog: Catalog, folder: Path, settings: Settings, known: State | None
-) -> Iterator[str]:
-    """Yield items without vectors, and vectors without items."""
-    without_vector, without_item = unmatched(catalog, folder, settings, known)
-    if len(without_vector):
-        yield f"{catalog.path}: {len(without_vector)} items have no vector."
-    if len(without_item):
-        yield f"{catalog.path}: {len(without_item)} vectors belong to no item."
-
-
-def unmatched(
-    catalog: Catalog, folder: Path, settings: Settings, known: State | None = None
-) -> tuple[IntArray, IntArray]:
+def unmatched(items: IntArray, vectors: IntArray) -> tuple[IntArray, IntArray]:
     """Return keys of items that have no vector, and of vectors that have no item."""
-    state = load_state(catalog, folder, settings.dim, known)
-    rows = catalog.rows("SELECT key FROM items")
-    items = np.array([key for (key,) in rows], dtype=np.int64)
-    vectors = np.concatenate([part.keys for part in state.parts])
     return np.setdiff1d(items, vectors), np.setdiff1d(vectors, items)
 
 
 __all__ = [
     "Verification",
+    "examined",
     "existing_collection",
-    "segment_problems",
     "unmatched",
-    "verify_catalog",
+    "used_numbers",
     "verify_collection",
+    "verify_store",
 ]

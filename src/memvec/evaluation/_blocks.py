@@ -43,11 +43,13 @@ def read_blocks(
         dataset of HDF5 (``train``), a column of Parquet (the only one of lists), a name in the
         objects of JSON Lines (``vector``).
     ids : str, optional
-        What holds the ids; by default ``id`` or ``ids``, where there is one.
+        What holds the ids; by default ``id`` or ``ids``, where there is one. Of JSON Lines, all
+        have ids, or none.
     metadata : sequence of str, optional
         What holds values of the metadata; ``"*"`` stands for everything else. By default
-        ``metadata``, where there is one: objects, or the JSON of objects. Values that are null are
-        left out, dates become text.
+        ``metadata``, where there is one: objects, or the JSON of objects. Values that are null or
+        NaN are left out, dates become text. Each of JSON Lines may have other fields; a name that
+        none of the first block has is refused.
     block_rows : int, default 1000
         Rows a block; the last may have fewer.
 

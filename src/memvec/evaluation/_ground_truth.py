@@ -215,7 +215,7 @@ class _Job(NamedTuple):
         """Yield the first row, the unit rows and the float32 scores of each block of vectors."""
         for start, stop in blocks(len(self.vectors), self.block_rows):
             block = self.vectors[start:stop]
-            rows = checks.unit_rows(block, "vectors", self.where, first_row=start)
+            rows = checks.unit_rows(block, "vectors", self.where, first_row=start, copy=False)
             scores = units @ rows.T
             if own is not None:
                 [here] = np.nonzero((own >= start) & (own < stop))

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from memvec.errors import FileFormatError
 from memvec.evaluation._records import (
+    ALL,
+    METADATA_NAME,
     Blocks,
-    Chosen,
     Fields,
     VectorArray,
     VectorBlock,
     choose_fields,
+    given_values,
+    id_name,
     parsed_object,
 )
 
@@ -31,23 +34,21 @@ class _Line(NamedTuple):
 
 
 def jsonl_blocks(lines: Iterable[bytes], source: object, asked: Fields, block_rows: int) -> Blocks:
-    """Yield the rows of lines of JSON; the first line says which fields there are."""
+    """Yield the rows of lines of JSON; each has its own fields, and all or none have ids."""
     parsed = (_parsed(line, number, source) for number, line in enumerate(lines, 1) if line.strip())
     name = asked.vectors or _VECTOR_NAME
-    chosen: Chosen | None = None
-    dim = start = 0
+    first: _Line | None = None
+    start = 0
     while some := list(islice(parsed, block_rows)):
-        if chosen is None:
-            first = some[0].values
-            chosen = choose_fields(list(first), name, asked, source)
-            dim = len(_vector(some[0], name, source))
+        if first is None:
+            first = some[0]
+            # A name that no line of the first block has is mistyped.
+            choose_fields(list(chain(*(line.values for line in some))), name, asked, source)
         yield VectorBlock(
             start,
-            _vectors(some, name, dim, source),
-            None if chosen.ids is None else [_field(line, chosen.ids, source) for line in some],
-            [_metadata(line, name, chosen, asked, source) for line in some]
-            if chosen.metadata
-            else None,
+            _vectors(some, name, len(_vector(first, name, source)), source),
+            _ids(some, first, name, asked, source),
+            _metadata(some, name, asked, source),
         )
         start += len(some)
 
@@ -109,15 +110,45 @@ def _narrowed(rows: VectorArray) -> VectorArray:
     return narrow if np.array_equal(narrow, rows) else rows
 
 
+def _ids(
+    lines: list[_Line], first: _Line, vectors: str, asked: Fields, source: object
+) -> list[Any] | None:
+    """Return the id of each line, or None where no line has one."""
+    usual = id_name(first.values, vectors, asked)
+    if usual is not None:
+        names = [id_name(line.values, vectors, asked) or usual for line in lines]
+        return [_field(line, name, source) for line, name in zip(lines, names, strict=True)]
+    for line in lines:
+        name = id_name(line.values, vectors, asked)
+        if name is not None:
+            raise FileFormatError(
+                f"{source} has '{name}' in line {line.number} and no id in line {first.number}; "
+                "all lines need ids, or none."
+            )
+    return None
+
+
 def _metadata(
-    line: _Line, vectors: str, chosen: Chosen, asked: Fields, source: object
-) -> dict[str, Any]:
-    if chosen.objects:
-        [name] = chosen.metadata
-        return parsed_object(line.values.get(name), f"line {line.number}", source)
-    if asked.metadata is not None and chosen.metadata != asked.metadata:  # all there are
-        return {k: v for k, v in line.values.items() if k not in (vectors, chosen.ids)}
-    return {name: line.values[name] for name in chosen.metadata if name in line.values}
+    lines: list[_Line], vectors: str, asked: Fields, source: object
+) -> list[dict[str, Any]] | None:
+    """Return the metadata of each line, empty where it has none; None where no line has any."""
+    if asked.metadata is None:
+        if not any(METADATA_NAME in line.values for line in lines):
+            return None
+        return [
+            parsed_object(line.values.get(METADATA_NAME), f"line {line.number}", source)
+            for line in lines
+        ]
+    return [_values(line, vectors, asked, source) for line in lines]
+
+
+def _values(line: _Line, vectors: str, asked: Fields, source: object) -> dict[str, Any]:
+    names = asked.metadata or ()
+    if ALL in names:
+        ids = id_name(line.values, vectors, asked)
+        names = tuple(name for name in line.values if name not in (vectors, ids))
+    held = {name: line.values[name] for name in names if name in line.values}
+    return given_values(held, f"line {line.number}", source)
 
 
 __all__ = ["jsonl_blocks"]

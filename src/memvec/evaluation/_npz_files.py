@@ -144,7 +144,9 @@ def _plain(values: VectorArray) -> list[Any]:
     if values.dtype.kind == "S":
         values = np.char.decode(values, "utf-8")
     if values.dtype.kind == "M":
-        values = np.datetime_as_string(values)
+        texts = np.datetime_as_string(values).astype(object)
+        texts[np.isnat(values)] = None
+        values = texts
     return values.tolist()  # type: ignore[no-any-return]
 
 

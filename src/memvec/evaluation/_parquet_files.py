@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -34,11 +35,52 @@ def parquet_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
         columns = [name, *chosen.names]
         for batch in file.iter_batches(batch_size=block_rows, columns=columns):
             vectors = _block(batch.column(name), path, name, start, dim)
-            values = {other: batch.column(other).to_pylist() for other in chosen.names}
+            values = {other: _plain(batch.column(other), path, other) for other in chosen.names}
             ids = None if chosen.ids is None else values[chosen.ids]
             metadata = metadata_of(values, chosen, len(vectors), start, path)
             yield VectorBlock(start, vectors, ids, metadata)
             start, dim = start + len(vectors), vectors.shape[1]
+
+
+def _plain(column: Any, path: Path, name: str) -> list[Any]:
+    """Return the values of a column; times that Python's are too coarse for become text."""
+    from pyarrow import types
+
+    is_time = types.is_timestamp(column.type) or types.is_time64(column.type)
+    try:
+        if is_time and column.type.unit == "ns":
+            return _nanoseconds(column)
+        values: list[Any] = column.to_pylist()
+    except (ValueError, OverflowError) as error:
+        raise FileFormatError(
+            f"{path} holds values in column '{name}' ({column.type}) that have no equal in Python: "
+            f"{error}."
+        ) from None
+    return values
+
+
+def _nanoseconds(column: Any) -> list[Any]:
+    """Return times, those that are no whole microseconds as text of nine digits."""
+    import pyarrow
+
+    coarse = (
+        pyarrow.time64("us")
+        if pyarrow.types.is_time64(column.type)
+        else pyarrow.timestamp("us", column.type.tz)
+    )
+    counts = column.cast(pyarrow.int64()).to_pylist()
+    micros = [None if count is None else count // 1000 for count in counts]
+    times = pyarrow.array(micros, pyarrow.int64()).cast(coarse).to_pylist()
+    return [
+        _with_digits(time, count % 1000) if time is not None and count % 1000 else time
+        for time, count in zip(times, counts, strict=True)
+    ]
+
+
+def _with_digits(time: datetime.datetime | datetime.time, nanoseconds: int) -> str:
+    text = time.isoformat(timespec="microseconds")
+    point = text.index(".") + len(".000000")
+    return f"{text[:point]}{nanoseconds:03d}{text[point:]}"
 
 
 def parquet_rows(path: Path) -> int:

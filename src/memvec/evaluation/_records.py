@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,7 +21,7 @@ WHERE = "read_blocks"
 ALL = "*"
 # The names that `memvec export` gives, taken where no others are given.
 _ID_NAMES = ("id", "ids")
-_METADATA_NAME = "metadata"
+METADATA_NAME = "metadata"
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,14 +77,12 @@ class Chosen(NamedTuple):
 def choose_fields(held: Sequence[str], vectors: str, asked: Fields, source: object) -> Chosen:
     """Return which fields of a file to read beside its vectors."""
     others = [name for name in held if name != vectors]
-    ids = asked.ids
-    if ids is None:
-        ids = next((name for name in _ID_NAMES if name in others), None)
-    else:
+    ids = id_name(others, vectors, asked)
+    if ids is not None:
         _check_held(ids, "ids", others, source)
     if asked.metadata is None:
-        objects = _METADATA_NAME in others
-        return Chosen(ids, (_METADATA_NAME,) if objects else (), objects)
+        objects = METADATA_NAME in others
+        return Chosen(ids, (METADATA_NAME,) if objects else (), objects)
     if ALL in asked.metadata:
         return Chosen(ids, tuple(name for name in others if name != ids), objects=False)
     for name in asked.metadata:
@@ -91,9 +90,16 @@ def choose_fields(held: Sequence[str], vectors: str, asked: Fields, source: obje
     return Chosen(ids, asked.metadata, objects=False)
 
 
+def id_name(held: Collection[str], vectors: str, asked: Fields) -> str | None:
+    """Return the field of the ids: that asked for, or else one of the usual names, if there."""
+    if asked.ids is not None:
+        return asked.ids
+    return next((name for name in _ID_NAMES if name in held and name != vectors), None)
+
+
 def _check_held(name: str, parameter: str, held: Sequence[str], source: object) -> None:
     if name not in held:
-        names = ", ".join(held) or "nothing besides vectors"
+        names = ", ".join(dict.fromkeys(held)) or "nothing besides vectors"
         expected = f"the name of a field of {source}, which holds {names}"
         raise InvalidValueError(checks.message(parameter, WHERE, expected, repr(name)))
 
@@ -105,7 +111,7 @@ def metadata_of(
     first_row: int,
     source: object,
 ) -> list[dict[str, Any]] | None:
-    """Return one dictionary a row from columns; what is null is left out."""
+    """Return one dictionary a row from columns; what is null or NaN is left out."""
     if not chosen.metadata:
         return None
     if chosen.objects:
@@ -115,13 +121,25 @@ def metadata_of(
             for row, value in enumerate(columns[name])
         ]
     return [
-        {
-            name: json_value(columns[name][row])
-            for name in chosen.metadata
-            if columns[name][row] is not None
-        }
+        given_values(
+            {name: columns[name][row] for name in chosen.metadata}, f"row {first_row + row}", source
+        )
         for row in range(n_rows)
     ]
+
+
+def given_values(row: Mapping[str, Any], place: str, source: object) -> dict[str, Any]:
+    """Return the values of a row as JSON has them, without those that are null or NaN."""
+    return {
+        name: json_value(value, f"as '{name}' in {place}", source)
+        for name, value in row.items()
+        if not _is_missing(value)
+    }
+
+
+def _is_missing(value: object) -> bool:
+    # NaN is how arrays of numbers say that there is none; JSON has no other word for it than null.
+    return value is None or (isinstance(value, float) and math.isnan(value))
 
 
 def parsed_object(value: object, place: str, source: object) -> dict[str, Any]:
@@ -142,22 +160,37 @@ def parsed_object(value: object, place: str, source: object) -> dict[str, Any]:
     return value
 
 
-def json_value(value: Any) -> Any:
-    """Return a value of a column as JSON has it: dates become text."""
+def json_value(value: Any, place: str, source: object) -> Any:
+    """Return a value of a column as JSON has it: dates become text, what is within them too."""
     if isinstance(value, datetime.date | datetime.time):  # a datetime is a date
         return value.isoformat()
-    return value
+    if isinstance(value, list | tuple):
+        return [json_value(each, place, source) for each in value]
+    if isinstance(value, dict):
+        return {name: json_value(each, place, source) for name, each in value.items()}
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    got = str(value) if isinstance(value, float) else f"a value of the type {type(value).__name__}"
+    raise FileFormatError(
+        f"{source} holds {got} {place}. Metadata is what JSON holds: text, finite numbers, true, "
+        "false, lists and objects; dates become text. Make it text or a number first, or leave it "
+        "out."
+    )
 
 
 __all__ = [
     "ALL",
+    "METADATA_NAME",
     "WHERE",
     "Blocks",
     "Chosen",
     "Fields",
     "VectorBlock",
     "choose_fields",
-    "json_value",
+    "given_values",
+    "id_name",
     "metadata_of",
     "parsed_object",
 ]

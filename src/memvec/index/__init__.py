@@ -21,7 +21,7 @@ from memvec.index._monitor import Health, Verification
 from memvec.index._profile import profile_machine
 from memvec.index._promises import Guarantee, Request
 from memvec.index._results import HitRow, Hits, TopHits, Work
-from memvec.index._top import search_best
+from memvec.index._top import likely_similarities, search_best
 
 __all__ = [
     "CodeScan",
@@ -45,6 +45,7 @@ __all__ = [
     "Verification",
     "Work",
     "explain_pair",
+    "likely_similarities",
     "profile_machine",
     "scan_by_codes",
     "search_best",

@@ -60,7 +60,7 @@ def _scales(sums: Float32Array, vectors: Float32Array, means: Float64Array) -> F
 
 
 def _all_alike(scales: Float32Array) -> Float32Array:
-    return np.full_like(scales, scales.mean())
+    return np.full_like(scales, scales.mean()) if len(scales) else scales
 
 
 def _in_blocks(words: WordArray) -> WordArray:

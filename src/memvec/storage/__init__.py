@@ -14,7 +14,8 @@ new. Nothing is ever pickled or unpickled.
 """
 
 from memvec.storage import _disk as disk
+from memvec.storage._mapping import map_file
 from memvec.storage._read import open_folder
 from memvec.storage._write import write_folder
 
-__all__ = ["disk", "open_folder", "write_folder"]
+__all__ = ["disk", "map_file", "open_folder", "write_folder"]

@@ -12,6 +12,7 @@ import numpy as np
 
 from memvec.errors import CorruptIndexError, IndexNotFoundError
 from memvec.storage._manifest import Manifest, StoredArray, checked_path, crc_text, read_manifest
+from memvec.storage._mapping import map_file
 from memvec.storage._npy import AnyArray, npy_header
 
 _VERIFY_BLOCK_BYTES = 1 << 20
@@ -135,6 +136,4 @@ def _map(path: Path, array: StoredArray, offset: int) -> AnyArray:
         return np.empty(array.shape, array.dtype)  # a mapping cannot be empty
     # Copy-on-write: nothing reaches the file, and yet compiled code takes the arrays for ordinary
     # ones. It is compiled a second time, for seconds, for arrays that are marked read-only.
-    mapped = np.memmap(path, array.dtype, mode="c", offset=offset, shape=array.shape)
-    # As a plain array: slicing np.memmap and passing it to compiled code cost more each time.
-    return mapped.view(np.ndarray)
+    return map_file(path)[offset : array.size].view(array.dtype).reshape(array.shape)
