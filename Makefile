@@ -44,7 +44,7 @@ bench: $(BENCH_READY) ## Measure against the peers (minutes; prints tables)
 	$(BIN)/python -m benchmarks
 
 reproduce: $(READY) ## Recompute the paper's figures and tables, and docs/paper.md (DATA=folder of data sets)
-	$(BIN)/memvec reproduce --scale small $(if $(DATA),--data $(DATA)) --report $(if $(wildcard $(DATA)/st-lucia/images),--describe)
+	$(BIN)/memvec reproduce --scale small $(if $(DATA),--data $(DATA)) --report $(if $(DATA),,--page results/paper.md) $(if $(wildcard $(DATA)/st-lucia/images),--describe)
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

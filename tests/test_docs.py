@@ -50,3 +50,40 @@ def test_example_runs(example, capsys):
 
 def test_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160
+
+
+def verdicts(page):
+    """Return the verdict of each item of the page of the paper, in its order."""
+    text = page.read_text(encoding="utf-8").split("## All of it")[1].split("\n## ")[0]
+    rows = re.findall(r"^\| (.+?) \| \[(.+?)\]\(.+?\) \| (.+?) \|", text, re.M)
+    return [
+        (item if item.startswith(("Figure", "Table")) else name, word) for item, name, word in rows
+    ]
+
+
+def ranges(numbers):
+    """Return numbers as text: 1–3, 5."""
+    runs = []
+    for number in sorted(numbers):
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(f"{low}–{high}" if high > low else f"{low}" for low, high in runs)
+
+
+def in_short(items):
+    figures = [int(item.split()[1]) for item in items if item.startswith("Figure ")]
+    words = [f"Figure{'s' if len(figures) > 1 else ''} {ranges(figures)}"] if figures else []
+    return "; ".join([*words, *(item for item in items if not item.startswith("Figure "))])
+
+
+def test_readme_has_the_verdicts_of_the_page():
+    found = verdicts(ROOT / "docs" / "paper.md")
+    assert len(found) > 20
+    order = dict.fromkeys(("reproduced", "reproduced in part", "differs", *(w for _, w in found)))
+    cells = {word: in_short([item for item, w in found if w == word]) for word in order}
+    shown = {word: items for word, items in cells.items() if items}
+    rows = (" | ".join(shown), "|".join("---" for _ in shown), " | ".join(shown.values()))
+    table = "| {} |\n|{}|\n| {} |".format(*rows)
+    assert table in (ROOT / "README.md").read_text(encoding="utf-8"), f"README needs\n{table}"

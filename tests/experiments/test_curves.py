@@ -61,6 +61,22 @@ def test_curve_ends_at_the_exhaustive_quality(scenes):
     assert rows[-1][3] == rows[-1][4] == scenes.quality(list(scenes.ranking))
 
 
+@pytest.mark.parametrize("ratios", [(0.2, 0.5), (0.2, 0.5, 1.1), (0.2, 0.5, 1.3, 2.0)])
+def test_last_point_of_a_curve_visits_every_unit(scenes, ratios):
+    units = search_units(scenes, paper_config("random", "pinv", 8, seed=0))
+    rows = curve_rows(scenes, "v", units, ratios)
+    everything = 1 + len(units.sizes) / len(scenes.vectors)
+    assert rows[-1][2] == pytest.approx(everything)
+    assert [row[2] for row in rows[:-1]] == pytest.approx(
+        [ratio for ratio in ratios if ratio < everything], abs=0.01
+    )
+
+
+def test_largest_unit_by_hand():
+    units = SearchedUnits(np.zeros((1, 2)), np.array([0, 1, 1, 1]), np.array([1, 3]))
+    assert units.largest == 0.75
+
+
 def test_units_of_labels_leave_empty_ones_out():
     rows = np.eye(3, dtype=np.float32)
     units = SearchedUnits.of_labels(rows, np.array([5, 5, 9]), rows[:1], "sum")

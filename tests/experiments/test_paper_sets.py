@@ -4,15 +4,28 @@ import numpy as np
 import pytest
 
 from memvec.errors import FileFormatError
+from memvec.experiments import EXPERIMENTS, Run
 from memvec.experiments._data import (
     DataFolders,
+    large_note,
+    large_set,
+    large_split,
     paper_sets,
     photo_note,
     photo_sets,
     three_sets,
+    visual_sets,
     words,
 )
-from memvec.experiments._paper_sets import holidays, oxford5k, ukb, vector_batches
+from memvec.experiments._paper_sets import (
+    count_vectors,
+    holidays,
+    holidays_flickr1m,
+    oxford5k,
+    ukb,
+    vector_batches,
+    vector_rows,
+)
 
 
 def write_fvecs(path, rows):
@@ -44,14 +57,80 @@ def test_holidays_asks_with_the_first_image_of_each_group(holidays_folder):
     assert data.quality([[0, 1, 2], [2, 3, 4]]) == 1.0
 
 
-def test_holidays_takes_flickr_as_distractors(holidays_folder):
-    flickr = holidays_folder.parent / "flickr1m"
-    flickr.mkdir()
-    write_fvecs(flickr / "part0.fvecs", vectors(3, seed=1))
-    write_fvecs(flickr / "part1.fvecs", vectors(2, seed=2))
-    data = holidays(holidays_folder)
-    assert len(data.vectors) == 10
+@pytest.fixture
+def flickr_folder(tmp_path):
+    folder = tmp_path / "flickr1m"
+    folder.mkdir()
+    write_fvecs(folder / "part0.fvecs", vectors(3, seed=1))
+    write_fvecs(folder / "part1.fvecs", vectors(2, seed=2))
+    return folder
+
+
+def test_holidays_are_closed_and_flickr_makes_another_set(holidays_folder, flickr_folder):
+    assert len(holidays(holidays_folder).vectors) == 5
+    data = holidays_flickr1m(holidays_folder, flickr_folder)
+    assert (data.name, data.measure, len(data.vectors)) == ("Holidays+Flickr1M", "mAP", 10)
     assert [ids.tolist() for ids in data.relevant] == [[1], [3, 4]]
+    part0 = vectors(3, seed=1)
+    np.testing.assert_allclose(
+        data.vectors[5:8], part0 / np.linalg.norm(part0, axis=1, keepdims=True), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(("wanted", "there"), [(3, 5), (5, 5), (9, 9), (20, 10)])
+def test_flickr_is_read_as_far_as_asked(holidays_folder, flickr_folder, wanted, there):
+    assert len(holidays_flickr1m(holidays_folder, flickr_folder, wanted).vectors) == there
+
+
+def test_flickr_of_another_dimension_is_refused(holidays_folder, flickr_folder):
+    write_fvecs(flickr_folder / "part0.fvecs", vectors(3, dim=6))
+    (flickr_folder / "part1.fvecs").unlink()
+    with pytest.raises(FileFormatError, match=r"flickr1m holds vectors of 6 .*holidays of 4\."):
+        holidays_flickr1m(holidays_folder, flickr_folder)
+
+
+def test_large_set_is_the_papers_where_both_parts_are(tmp_path, holidays_folder):
+    data = DataFolders((tmp_path,))
+    assert large_set(data, "smoke", 0).name == "WordNet"
+    assert data.key() == ""
+    assert large_split(data, "small", 20, 10, np.random.default_rng(0))[0] == "WordNet"
+    assert data.asked["flickr1m"] == ""
+
+
+def test_large_set_leaves_queries_out_where_they_would_find_themselves(
+    tmp_path, holidays_folder, flickr_folder
+):
+    data = DataFolders((tmp_path,))
+    assert [found.name for found in visual_sets(data, "small")] == ["Holidays"]
+    found = large_set(data, "small", 0)
+    assert (found.name, len(found.vectors)) == ("Holidays+Flickr1M", 10)
+    name, rows, queries = large_split(data, "paper", 1, 10, np.random.default_rng(0))
+    assert (name, len(rows), len(queries)) == ("Holidays+Flickr1M", 8, 2)
+    assert (queries @ rows.T).max() < 0.9999
+    assert data.key() == "holidays,flickr1m"
+
+
+@pytest.mark.parametrize("name", ["WordNet", "Holidays+Flickr1M"])
+def test_note_tells_what_the_large_set_was(name):
+    note = large_note(name, 12_345, 384)
+    assert name in note
+    assert "12,345 vectors of 384 dimensions" in note
+    assert ("stand for" in note) == (name == "WordNet")
+
+
+def test_deep_descriptors_are_read_where_they_are(tmp_path, holidays_folder):
+    data = DataFolders((tmp_path,))
+    assert [found.name for found in visual_sets(data, "small", "gem1280")] == [
+        "made-up vectors of scenes",
+        "made-up vectors of objects",
+    ]
+    assert "Made-up descriptors" in photo_note(data.key(), "small", "gem1280")
+    np.save(holidays_folder / "vectors_deep.npy", vectors(5, dim=7))
+    [deep] = visual_sets(data, "small", "gem1280")
+    assert (deep.name, deep.vectors.shape) == ("Holidays", (5, 7))
+    assert visual_sets(data, "small")[0].vectors.shape == (5, 4)
+    expected = "The deep descriptors are of the paper's: Holidays."
+    assert photo_note(data.key(), "small", "gem1280") == expected
 
 
 @pytest.fixture
@@ -82,6 +161,14 @@ def test_oxford_takes_descriptors_of_cropped_queries(oxford_folder):
         oxford5k(oxford_folder)
 
 
+def test_oxford_has_deep_descriptors_of_cropped_queries(oxford_folder):
+    np.save(oxford_folder / "vectors_deep.npy", vectors(4, dim=6))
+    np.save(oxford_folder / "queries_deep.npy", vectors(1, dim=6, seed=5))
+    data = oxford5k(oxford_folder, "vectors_deep")
+    assert (data.vectors.shape, data.queries.shape) == ((4, 6), (1, 6))
+    assert not np.allclose(data.queries, data.vectors[:1])
+
+
 def test_ukb_shows_each_object_four_times(tmp_path):
     np.save(tmp_path / "vectors.npy", vectors(8))
     data = ukb(tmp_path)
@@ -98,6 +185,21 @@ def test_batches_cross_the_borders_of_files(tmp_path):
     batches = list(vector_batches(tmp_path, 4))
     assert [len(batch) for batch in batches] == [4, 4, 3]
     np.testing.assert_allclose(np.concatenate(batches), rows, atol=1e-6)
+
+
+def test_batches_begin_and_end_where_they_are_told(tmp_path):
+    rows = vectors(11)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    np.save(tmp_path / "a.npy", rows[:7])
+    write_fvecs(tmp_path / "b.fvecs", rows[7:])
+    batches = list(vector_batches(tmp_path, 4, skip=4, total=9))
+    assert [len(batch) for batch in batches] == [4, 1]
+    np.testing.assert_allclose(np.concatenate(batches), rows[4:9], atol=1e-6)
+    assert [len(batch) for batch in vector_batches(tmp_path, 4, skip=8, total=9)] == [1]
+    assert list(vector_batches(tmp_path, 4, total=0)) == []
+    assert count_vectors(tmp_path) == 11
+    chosen = np.array([0, 6, 7, 10])
+    np.testing.assert_allclose(vector_rows(tmp_path, chosen), rows[chosen], atol=1e-6)
 
 
 def test_readers_say_what_is_wrong(tmp_path, holidays_folder, oxford_folder):
@@ -165,7 +267,7 @@ def test_descriptors_of_photographs_are_plugged_in_by_their_files(tmp_path):
         ("ukb56/made384.npy,gardens-point/day_left_made384.npy", "smoke", "Photographs made up"),
         ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "small", "φ_Δ of 1920 dim"),
         ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "smoke", "Made-up descriptors"),
-        ("ukb56/phi1920.npy,holidays", "small", "The data sets are the paper's."),
+        ("ukb56/phi1920.npy,holidays", "small", "are the paper's: Holidays."),
         ("holidays", "smoke", "Made-up descriptors"),
     ],
 )
@@ -185,3 +287,58 @@ def test_without_data_there_are_made_up_sets_and_the_sample():
     assert [data.measure for data in photo_sets(DataFolders(), "small")] == ["mAP", "4-recall@4"]
     data = words(DataFolders(), "smoke", seed=0)
     assert data.vectors.shape == (1500, 384)
+
+
+@pytest.fixture
+def paper_folder(tmp_path):
+    """Holidays, with deep descriptors too, and Flickr1M: tiny, of 40 dimensions."""
+    rng = np.random.default_rng(8)
+    views = np.repeat(rng.standard_normal((30, 40)), 3, axis=0)
+    views += 0.5 * rng.standard_normal(views.shape)
+    (tmp_path / "holidays").mkdir()
+    numbers = [100_000 + 100 * scene + view for scene in range(30) for view in range(3)]
+    (tmp_path / "holidays" / "names.txt").write_text("\n".join(f"{n}.jpg" for n in numbers))
+    np.save(tmp_path / "holidays" / "vectors.npy", views.astype(np.float32))
+    np.save(tmp_path / "holidays" / "vectors_deep.npy", views[:, :25].astype(np.float32))
+    (tmp_path / "flickr1m").mkdir()
+    np.save(tmp_path / "flickr1m" / "a.npy", vectors(300, dim=40))
+    return DataFolders((tmp_path,))
+
+
+def run_small(name, data, **settings):
+    experiment = EXPERIMENTS[name]
+    table = experiment.compute(Run(settings, "small", 0, data))
+    return table, experiment.check(table).note
+
+
+def test_streams_and_batches_are_of_the_papers_large_set(paper_folder):
+    ratios = (0.12, 0.3, 0.7, 1.1)
+    table, note = run_small("fig13-streaming", paper_folder, sizes=(10, 20), ratios=ratios)
+    assert table.values("data")[:2] == ["Holidays+Flickr1M, n = 10", "Holidays+Flickr1M, n = 20"]
+    assert "the paper's, Holidays+Flickr1M (390 vectors of 40 dimensions)" in note
+    table, note = run_small(
+        "fig14-batches", paper_folder, vectors=200, batches=(50,), runs=2, ratios=ratios
+    )
+    assert table.values("data") == ["Holidays+Flickr1M"]
+    assert "(200 vectors of 40 dimensions)" in note
+
+
+def test_flann_takes_the_queries_out_of_the_papers_large_set(paper_folder):
+    pytest.importorskip("cv2")
+    _, note = run_small(
+        "flann", paper_folder, vectors=390, families=100, queries=20, autotuned=False
+    )
+    assert "Holidays+Flickr1M: 360 vectors of 40 dimensions" in note
+    assert "stands for" not in note
+
+
+def test_figures_of_closed_sets_have_no_distractors(paper_folder):
+    ratios = (0.3, 0.7, 1.1)
+    table, _ = run_small("fig08-unit-counts", paper_folder, sizes=(5, 10), ratios=ratios)
+    assert table.values("data")[::2] == [
+        "Holidays (N = 90), random",
+        "Holidays, deep (N = 90), random",
+    ]
+    table, _ = run_small("fig10-deep", paper_folder, unit_size=10, ratios=ratios)
+    assert table.values("data") == ["Holidays"]
+    assert "holidays/vectors_deep.npy" in paper_folder.key()

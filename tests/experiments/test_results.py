@@ -1,6 +1,9 @@
 """Runs are kept, found again and shown."""
 
+import inspect
 import json
+import os
+from pathlib import Path
 
 import pytest
 
@@ -11,10 +14,10 @@ from memvec.experiments import (
     Finding,
     Table,
     Verdict,
+    _sources,
     latest_result,
     load_result,
     run_experiment,
-    write_report,
 )
 
 
@@ -54,7 +57,6 @@ def test_result_is_computed_once(tmp_path):
         {"seed": 1},
         {"fresh": True},
         {"settings": {"n": 2}},
-        {"data": "wordnet-minilm"},
         {"scale": "small"},
     ],
     ids=str,
@@ -63,11 +65,69 @@ def test_result_is_computed_again_when_something_changed(tmp_path, change):
     calls = []
     run_experiment(experiment(calls), "smoke", tmp_path / "out")
     changed = experiment(calls, settings=change.pop("settings", None))
-    if "data" in change:
-        (tmp_path / change["data"]).mkdir()
-        change["data"] = DataFolders((tmp_path,))
     run_experiment(changed, change.pop("scale", "smoke"), tmp_path / "out", **change)
     assert len(calls) == 2
+
+
+def reads(calls, *names):
+    """An experiment that looks for some data."""
+
+    def compute(run):
+        calls.append([run.data.find(name) for name in names])
+        return Table("Title", ("x",), ((1,),))
+
+    return Experiment("reads", "", "", {"smoke": {}}, compute, lambda table: Verdict())
+
+
+def runs(calls, out, data, *names):
+    run_experiment(reads(calls, *names), "smoke", out, data=DataFolders((data,)))
+    return len(calls)
+
+
+def test_result_is_computed_again_when_a_file_that_was_used_changed(tmp_path):
+    data, calls = tmp_path / "data", []
+    (data / "set").mkdir(parents=True)
+    (data / "set" / "vectors.npy").write_bytes(b"1")
+    (data / "other").write_bytes(b"1")
+    given = (calls, tmp_path / "out", data, "set", "absent")
+    assert [runs(*given), runs(*given)] == [1, 1]
+    (data / "other").write_bytes(b"22")  # not looked for
+    assert runs(*given) == 1
+    (data / "set" / "vectors.npy").write_bytes(b"22")  # another size
+    assert [runs(*given), runs(*given)] == [2, 2]
+    os.utime(data / "set" / "vectors.npy", ns=(1, 1))  # the same size, written at another time
+    assert [runs(*given), runs(*given)] == [3, 3]
+    (data / "set" / "more.npy").touch()
+    assert [runs(*given), runs(*given)] == [4, 4]
+    (data / "absent").touch()  # what was not there is now
+    assert [runs(*given), runs(*given)] == [5, 5]
+    found = load_result("reads", "smoke", tmp_path / "out")
+    assert found.data == "set,absent"
+    assert found.files.keys() == {"set", "absent"}
+
+
+def test_code_is_that_of_a_module_and_of_what_it_leads_to(monkeypatch):
+    from memvec.experiments import _fig01_cost_random, _flann
+
+    files = {name: Path(inspect.getfile(name)) for name in (_flann, _fig01_cost_random)}
+
+    def changed(module):
+        """Return which of the two a change of a module makes another."""
+        before = {name: _sources.code_hash(file) for name, file in files.items()}
+        with monkeypatch.context() as patch:
+            text = _sources._SOURCES[module] + b"# changed"
+            patch.setitem(_sources._SOURCES, module, text)
+            return {
+                name for name, file in files.items() if _sources.code_hash(file) != before[name]
+            }
+
+    both = {_flann, _fig01_cost_random}
+    assert changed("memvec.experiments._flann") == {_flann}
+    assert changed("memvec.experiments._fig17_stream") == {_flann}
+    assert changed("memvec.index._index") == both
+    assert changed("memvec.experiments._table") == both
+    assert changed("memvec.experiments._figures") == set()
+    assert changed("memvec.collection._collection") == set()
 
 
 def test_fresh_run_starts_without_checkpoints(tmp_path):
@@ -104,31 +164,3 @@ def test_damaged_result_is_named(tmp_path, text):
     (tmp_path / "smoke" / "one.json").write_text(text)
     with pytest.raises(FileFormatError, match=r"one.json is no result of an experiment"):
         load_result("one", "smoke", tmp_path)
-
-
-def test_report_names_what_is_not_reproduced_first(tmp_path):
-    shown = {
-        "one": experiment([], "one"),
-        "two": experiment([], "two", holds=False),
-        "three": experiment([], "three"),
-    }
-    for name in ("one", "two"):
-        run_experiment(shown[name], "smoke", tmp_path / "out")
-    page = tmp_path / "page.md"
-    write_report(shown, tmp_path / "out", page)
-    text = page.read_text(encoding="utf-8")
-    top = text.split("## All of it")[0]
-    assert "([two](#two)): not so on this data: y grows (0.5 to inf)." in top
-    assert "([three](#three)): not run." in top
-    assert "[one]" not in top
-    assert "| Figure 0 | [one](#one) | reproduced | 1 of 1 |" in text
-    assert "`memvec reproduce two --scale smoke`" in text
-    assert "A note. Other data. Made-up descriptors of scenes" in text
-    assert "| 1 | 0.5 |" in text
-
-
-def test_report_of_what_is_all_reproduced_says_so(tmp_path):
-    shown = {"one": experiment([], "one")}
-    run_experiment(shown["one"], "smoke", tmp_path)
-    write_report(shown, tmp_path, tmp_path / "page.md")
-    assert "Nothing: every claim that was tested holds." in (tmp_path / "page.md").read_text()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.image_copies import CHANGES, copy_of
-from benchmarks.images import _near_frames, _threshold
+from benchmarks.images import _near_frames, _numbers, _threshold
 from click.testing import CliRunner
 
 from images.scenes import write_scenes
@@ -45,6 +45,10 @@ def test_near_frames_end_with_the_walk():
     assert _near_frames(2, 5) == [[0, 1, 2], [0, 1, 2, 3]]
 
 
+def test_photographs_are_numbered_folder_by_folder():
+    assert _numbers(["a/x", "a/y", "b/x", "a/z"]).tolist() == [0, 1, 0, 2]
+
+
 def test_command_names_the_folder_that_is_missing(tmp_path):
     result = CliRunner().invoke(main, ["images", "--data", str(tmp_path)])
     assert result.exit_code == 2
@@ -61,5 +65,6 @@ def test_command_prints_all_tables(tmp_path):
     assert result.exit_code == 0
     assert "| exhaustive |" in result.output
     assert "| democratic | 0.5 |" in result.output
+    assert "| an object and a frame | 96 |" in result.output
     assert "| crop to 90 % of each side | 0." in result.output
     assert "Searching 28 photographs with " in result.output

@@ -14,6 +14,7 @@ from memvec.errors import (
     InvalidValueError,
 )
 from memvec.images import (
+    PhotoHit,
     PhotoLibrary,
     Triangulation,
     local_descriptors,
@@ -99,10 +100,43 @@ def test_duplicates_are_grouped(library, photos):
     library.add_folder(photos)
     found = library.duplicates()
     assert names(found) == [["copy.png", "same.bmp", "scene002.png"]]
+    assert found.similarity == 0.5
     first, second, third = found.groups[0]
     assert first.score == pytest.approx(1.0, abs=1e-6)
+    assert first.link is None
     assert 0.5 < second.score == third.score < 1
+    assert second.link == PhotoHit(first.path, second.score)
     assert names(library.duplicates(0.999)) == [["same.bmp", "scene002.png"]]
+
+
+def turned(degrees):
+    """A vector of the plane, which stands for a photograph."""
+    return np.float32([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))])
+
+
+@pytest.fixture
+def walk(library):
+    """A library of photographs at 0, 25, 50 and 75 degrees: neighbours have cosine 0.906."""
+    rows = np.zeros((4, library.descriptor.dim), dtype=np.float32)
+    rows[:, :2] = [turned(25 * step) for step in range(4)]
+    paths = [f"/{name}.png" for name in "abcd"]
+    library._collection.add(rows, paths)
+    return library
+
+
+def test_stars_hold_only_what_is_like_the_first(walk):
+    found = walk.duplicates(0.9)
+    assert names(found) == [["a.png", "b.png"], ["c.png", "d.png"]]
+    assert all(copy.score >= 0.9 for group in found.groups for copy in group)
+
+
+def test_components_are_chains_and_name_the_links(walk):
+    [group] = walk.duplicates(0.9, groups="components").groups
+    assert [os.path.basename(copy.path) for copy in group] == ["a.png", "b.png", "c.png", "d.png"]
+    cosines = [np.cos(np.radians(25 * step)) for step in range(4)]
+    np.testing.assert_allclose([copy.score for copy in group], cosines, atol=1e-6)
+    assert [copy.link.path for copy in group[1:]] == ["/a.png", "/b.png", "/c.png"]
+    np.testing.assert_allclose([copy.link.score for copy in group[1:]], cosines[1], atol=1e-6)
 
 
 def test_largest_group_of_duplicates_comes_first(library, photos):
@@ -147,6 +181,14 @@ def test_photo_that_cannot_be_read_cannot_be_asked(library, tmp_path):
     (tmp_path / "a.jpg").write_bytes(b"nothing")
     with pytest.raises(FileFormatError, match="cannot be read as a photograph"):
         library.search(tmp_path / "a.jpg")
+
+
+def test_photo_without_keypoints_is_named(library, tmp_path):
+    Image.new("RGB", (60, 40)).save(tmp_path / "plain.png")
+    with pytest.raises(
+        FileFormatError, match=r"plain\.png cannot be described: The photograph show"
+    ):
+        library.search(tmp_path / "plain.png")
 
 
 def test_empty_library_finds_nothing(library, photos):

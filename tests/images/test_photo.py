@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import struct
 import zlib
 
@@ -153,7 +154,28 @@ def test_other_files_are_refused(tmp_path, content):
 def test_bomb_is_refused_before_it_is_decoded(tmp_path, width, height):
     path = tmp_path / "bomb.png"
     path.write_bytes(png_header(width, height))
-    with pytest.raises(FileFormatError, match=r"pixels; at most 89,478,485 are|exceeds limit"):
+    claim = f"bomb.png claims {width:,} x {height:,} pixels; at most 89,478,485 are decoded."
+    with pytest.raises(FileFormatError, match=re.escape(claim) + "$"):
+        read_photo(path)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.gif", "a.tiff", "a.webp"])
+def test_limit_of_pillow_is_set_aside_and_restored(tmp_path, monkeypatch, name):
+    path = save(tmp_path / name, Image.fromarray(halves()))
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 100)  # Pillow refuses more than twice as many
+    assert read_photo(path).pixels.shape == (30, 40, 3)
+    assert Image.MAX_IMAGE_PIXELS == 100
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    assert read_photo(path).pixels.shape == (30, 40, 3)
+
+
+def test_reason_of_a_decoder_ends_with_one_stop(tmp_path, monkeypatch):
+    def fail(image):
+        raise ValueError("It broke.")
+
+    path = save(tmp_path / "a.png", Image.fromarray(halves()))
+    monkeypatch.setattr("memvec.images._photo._upright_rgb", fail)
+    with pytest.raises(FileFormatError, match=r"a photograph: It broke\.$"):
         read_photo(path)
 
 

@@ -15,7 +15,7 @@ from memvec.experiments._data import (
 from memvec.experiments._errata import ErratumRow, errata_rows, errata_table
 from memvec.experiments._experiment import SCALES, Experiment, Finding, Run, Scale, Verdict
 from memvec.experiments._registry import EXPERIMENTS
-from memvec.experiments._report import write_report
+from memvec.experiments._report import check_page, write_report
 from memvec.experiments._results import Result, latest_result, load_result, run_experiment
 from memvec.experiments._table import Cell, Table
 
@@ -36,6 +36,7 @@ __all__ = [
     "Scale",
     "Table",
     "Verdict",
+    "check_page",
     "errata_rows",
     "errata_table",
     "latest_result",

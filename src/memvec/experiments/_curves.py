@@ -70,6 +70,11 @@ class SearchedUnits:
         )
         return cls(queries @ vectors_of_units.T, labels, sizes)
 
+    @property
+    def largest(self) -> float:
+        """The share of all vectors that the largest unit holds."""
+        return float(self.sizes.max() / len(self.labels))
+
     def threshold(self, ratio: float) -> float:
         """Return the lowest τ at which queries cost at most `ratio` on average."""
         order, costs = self._by_score
@@ -127,12 +132,14 @@ def paper_config(
 
 
 def kmeans_variants(unit_size: int, seed: int) -> dict[str, IndexConfig]:
-    """Return k-means with sum, with normalised sums, and with pinv."""
+    """Return k-means with plain sums, with normalised sums, and with pinv.
+
+    Normalised sums assign vectors, the footnote of the paper's Section 4.3; the memory vectors of
+    these units are plain sums, as everywhere in the paper.
+    """
     return {
         "k-means sum": paper_config("kmeans", "sum", unit_size, seed),
-        "k-means sum+norm": paper_config(
-            "kmeans", "sum", unit_size, seed, kmeans_rule="sum+norm", normalised=True
-        ),
+        "k-means sum+norm": paper_config("kmeans", "sum", unit_size, seed, kmeans_rule="sum+norm"),
         "k-means pinv": paper_config("kmeans", "pinv", unit_size, seed),
     }
 
@@ -148,11 +155,15 @@ def search_units(
 def curve_rows(
     data: RetrievalSet, variant: str, units: SearchedUnits, ratios: Sequence[float]
 ) -> list[tuple[Cell, ...]]:
-    """Return the points of one curve, at the thresholds that cost the ratios on average."""
+    """Return the points of one curve, at the thresholds that cost the ratios on average.
+
+    The last point is that of a threshold which every unit passes, 1 + M/N.
+    """
     whole = data.quality(units.rankings(data, -np.inf))
+    everything = 1 + len(units.sizes) / len(units.labels)
+    thresholds = [units.threshold(ratio) for ratio in ratios if ratio < everything]
     rows = []
-    for wanted in ratios:
-        threshold = units.threshold(wanted) if wanted < 1 + len(units.sizes) else -np.inf
+    for threshold in (*thresholds, -np.inf):
         ratio = units.ratios(threshold).mean()
         quality = data.quality(units.rankings(data, threshold))
         rows.append(plain([data.name, variant, ratio, quality, whole]))

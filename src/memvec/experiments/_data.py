@@ -10,7 +10,6 @@ none are given.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from string import ascii_letters, digits
@@ -21,7 +20,14 @@ import numpy as np
 from memvec import checks
 from memvec.codes import Projection
 from memvec.evaluation import load_sample, read_vectors
-from memvec.experiments._paper_sets import holidays, oxford5k, ukb
+from memvec.experiments._folders import DataFolders
+from memvec.experiments._paper_sets import (
+    VECTOR_SUFFIXES,
+    holidays,
+    holidays_flickr1m,
+    oxford5k,
+    ukb,
+)
 from memvec.experiments._sets import RetrievalSet, cosine_set, made_up_views
 from memvec.types import Float32Array
 
@@ -48,43 +54,9 @@ PHOTO_FOLDERS = {
 _SAME_PLACE = 2
 # Cosine above which two synsets count as a match: 6 matches a query among 117,659.
 _WORDS_MATCH = 0.6
-
-
-@dataclass(frozen=True)
-class DataFolders:
-    """Folders that may hold data sets, the first that has a file wins."""
-
-    folders: tuple[Path, ...] = ()
-
-    def find(self, name: str) -> Path | None:
-        """Return the path of a file or folder by its name inside the folders."""
-        return next((found for folder in self.folders if (found := folder / name).exists()), None)
-
-    def key(self) -> str:
-        """Return which data sets there are, to tell results on different data apart."""
-        known = [name for name in _KNOWN if self.find(name) is not None]
-        return ",".join(known)
-
-
-_KNOWN = (
-    "wordnet-minilm",
-    "tiny-imagenet",
-    "ukb56/gem1280.npy",
-    "ukb56/phi384.npy",
-    "ukb56/made384.npy",
-    "ukb56/phi1920.npy",
-    "ukb56/phi8064.npy",
-    "gardens-point/day_left_gem1280.npy",
-    "gardens-point/day_left_phi384.npy",
-    "gardens-point/day_left_made384.npy",
-    "gardens-point/day_left_phi1920.npy",
-    "gardens-point/day_left_phi8064.npy",
-    "holidays",
-    "oxford5k",
-    "ukb",
-    "flickr1m",
-    "yahoo100m",
-)
+_WORDS_NAME = "WordNet"
+# Vectors and queries at each scale.
+_WORDS_LIMITS = {"smoke": (1500, 100), "small": (20_000, 500), "paper": (117_659, 1000)}
 
 
 def three_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
@@ -97,19 +69,36 @@ def three_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
 
 
 def visual_sets(data: DataFolders, scale: str, kind: str | None = None) -> list[RetrievalSet]:
-    """Return the sets of photographs whose ground truth is visual."""
-    return (paper_sets(data) if scale != "smoke" else []) or photo_sets(data, scale, kind)
+    """Return the sets of photographs whose ground truth is visual.
+
+    With a kind, which is that of deep descriptors, the paper's sets count only where there are deep
+    descriptors of them.
+    """
+    stem = "vectors" if kind is None else _DEEP
+    return (paper_sets(data, stem) if scale != "smoke" else []) or photo_sets(data, scale, kind)
 
 
-def paper_sets(data: DataFolders) -> list[RetrievalSet]:
-    """Return those of the paper's own three data sets that are there."""
-    readers: dict[str, Callable[[Path], RetrievalSet]] = {
-        "holidays": holidays,
-        "oxford5k": oxford5k,
-        "ukb": ukb,
-    }
-    found = {name: data.find(name) for name in readers}
-    return [readers[name](path) for name, path in found.items() if path is not None]
+def paper_sets(data: DataFolders, stem: str = "vectors") -> list[RetrievalSet]:
+    """Return those of the paper's own three data sets that are there, closed, without Flickr1M."""
+    found = {name: _paper_folder(data, name, stem) for name in _PAPER_SETS}
+    return [_PAPER_SETS[name](path, stem) for name, path in found.items() if path is not None]
+
+
+def _paper_folder(data: DataFolders, name: str, stem: str) -> Path | None:
+    """Return the folder of a set; one without deep descriptors is no set of those."""
+    if stem == "vectors":
+        return data.find(name)
+    files = (data.find(f"{name}/{stem}{suffix}") for suffix in VECTOR_SUFFIXES)
+    return next((file.parent for file in files if file is not None), None)
+
+
+_PAPER_SETS: dict[str, Callable[[Path, str], RetrievalSet]] = {
+    "holidays": holidays,
+    "oxford5k": oxford5k,
+    "ukb": ukb,
+}
+_PAPER_NAMES = {"holidays": "Holidays", "oxford5k": "Oxford5k", "ukb": "UKB"}
+_DEEP = "vectors_deep"
 
 
 def photo_sets(data: DataFolders, scale: str, kind: str | None = None) -> list[RetrievalSet]:
@@ -143,8 +132,15 @@ def _kinds(scale: str, kind: str | None) -> tuple[str, ...]:
 def photo_note(key: str, scale: str, kind: str | None = None) -> str:
     """Return what the sets of photographs were in a run, for `DataFolders.key` of its data."""
     there = key.split(",")
-    if scale != "smoke" and {"holidays", "oxford5k", "ukb"} & set(there):
-        return "The data sets are the paper's."
+    ending = "" if kind is None else f"/{_DEEP}"
+    own = [
+        name
+        for folder, name in _PAPER_NAMES.items()
+        if any(found.partition(".")[0] == folder + ending for found in there)
+    ]
+    if own and scale != "smoke":
+        which = "data sets are" if kind is None else "deep descriptors are of"
+        return f"The {which} the paper's: {', '.join(own)}."
     for name in _kinds(scale, kind):
         if f"ukb56/{name}.npy" in there and f"gardens-point/day_left_{name}.npy" in there:
             return _KIND_NOTES[name.rstrip(digits)].format(_dim(name))
@@ -218,10 +214,10 @@ def _others(
     street = data.find(f"st-lucia/{kind}.npy")
     if street is not None:
         return _as_they_are, _rows(street)
-    folder = data.find("tiny-imagenet")
-    if kind != "gem1280" or folder is None:
+    folder = data.find("tiny-imagenet") if kind == "gem1280" else None
+    if folder is None:
         return _as_they_are, np.empty((0, _dim(kind)), dtype=np.float32)
-    rows = _steps(folder / "gem1280_int8.npy", folder / "scales.npy")
+    rows = _steps(folder, "gem1280_int8.npy", data.signature("tiny-imagenet"))
     projection = Projection.fit(rows[::2], 512, center=True, whiten=True)
     return projection.apply, projection.apply(rows[1::2])
 
@@ -236,20 +232,68 @@ def _as_they_are(rows: Float32Array) -> Float32Array:
 
 def words(data: DataFolders, scale: str, seed: int, n_vectors: int | None = None) -> RetrievalSet:
     """Return WordNet embeddings; what should be found is everything above cosine 0.6."""
-    limits = {"smoke": (1500, 100), "small": (20_000, 500), "paper": (117_659, 1000)}
-    most, n_queries = limits[scale]
+    most, n_queries = _WORDS_LIMITS[scale]
     rows = word_rows(data, scale)
     order = np.random.default_rng([seed, 7]).permutation(len(rows))
     kept = np.sort(order[: (n_vectors or most) + n_queries])
-    return cosine_set("WordNet", rows[kept], n_queries, _WORDS_MATCH, seed)
+    return cosine_set(_WORDS_NAME, rows[kept], n_queries, _WORDS_MATCH, seed)
 
 
 def word_rows(data: DataFolders, scale: str) -> Float32Array:
     """Return all WordNet embeddings there are, or the packaged sample of them."""
-    folder = data.find("wordnet-minilm")
-    if folder is None or scale == "smoke":
+    folder = None if scale == "smoke" else data.find("wordnet-minilm")
+    if folder is None:
         return load_sample().vectors
-    return _steps(folder / "vectors_int8.npy", folder / "scales.npy")
+    return _steps(folder, "vectors_int8.npy", data.signature("wordnet-minilm"))
+
+
+def large_set(
+    data: DataFolders, scale: str, seed: int, n_vectors: int | None = None
+) -> RetrievalSet:
+    """Return Holidays+Flickr1M where both are there, else `words`.
+
+    At the scale "paper" Flickr1M is read whole; before that, only as many distractors as make the
+    set as large as the words would be.
+    """
+    most = n_vectors or _WORDS_LIMITS[scale][0]
+    found = _holidays_flickr1m(data, scale, most)
+    return words(data, scale, seed, n_vectors) if found is None else found
+
+
+def large_split(
+    data: DataFolders, scale: str, n_vectors: int, n_queries: int, rng: np.random.Generator
+) -> tuple[str, Float32Array, Float32Array]:
+    """Return the name of the set of `large_set`, its vectors, and queries that are none of them.
+
+    Queries of Holidays+Flickr1M are those of Holidays, in random order; of words, any.
+    """
+    found = _holidays_flickr1m(data, scale, n_vectors)
+    if found is not None and found.own is not None:
+        asked = rng.permutation(len(found.queries))[:n_queries]
+        return found.name, np.delete(found.vectors, found.own, axis=0), found.queries[asked]
+    rows = word_rows(data, scale)
+    order = rng.permutation(len(rows))[: n_queries + n_vectors]
+    return _WORDS_NAME, rows[order[n_queries:]], rows[order[:n_queries]]
+
+
+def _holidays_flickr1m(data: DataFolders, scale: str, n_vectors: int) -> RetrievalSet | None:
+    if scale == "smoke":
+        return None
+    own, others = data.find("holidays"), data.find("flickr1m")
+    if own is None or others is None:
+        return None
+    return holidays_flickr1m(own, others, None if scale == "paper" else n_vectors)
+
+
+def large_note(name: str, n_vectors: int, dim: int) -> str:
+    """Return what the set of `large_set` was, for its name and shape."""
+    what = f"{n_vectors:,} vectors of {dim} dimensions"
+    if name == _WORDS_NAME:
+        return (
+            f"WordNet embeddings ({what}), matches above cosine {_WORDS_MATCH}, stand for "
+            "Holidays+Flickr1M (10⁶ of 1920); the quality is the share of matches found."
+        )
+    return f"The data is the paper's, {name} ({what}); the quality is mAP."
 
 
 def walk_in_order(data: DataFolders, scale: str) -> tuple[Float32Array, Float32Array, str]:
@@ -262,7 +306,9 @@ def walk_in_order(data: DataFolders, scale: str) -> tuple[Float32Array, Float32A
         if all(file is not None for file in files):
             project, _ = _others(data, kind)
             right, left = (project(_rows(file)) for file in files if file is not None)
-            return left, right, f"{'made-up walk' if kind == MADE_UP else _NAMES[0]} in order"
+            what = "GeM features" if kind.startswith("gem") else "φ_Δ"
+            name = "made-up walk" if kind == MADE_UP else _NAMES[0]
+            return left, right, f"{name}, {what} of {left.shape[1]} dimensions"
     rng = np.random.default_rng(5)
     steps = rng.standard_normal((200, 128))
     walk = np.empty_like(steps)
@@ -271,7 +317,7 @@ def walk_in_order(data: DataFolders, scale: str) -> tuple[Float32Array, Float32A
         walk[frame] = 0.8 * walk[frame - 1] + 0.6 * steps[frame]
     again = walk + 0.6 * rng.standard_normal(walk.shape)
     both = [checks.unit_rows(rows, "rows", "walk_in_order") for rows in (walk, again)]
-    return both[0], both[1], "made-up vectors in order"
+    return both[0], both[1], "made-up vectors, each near to the one before"
 
 
 def _made_up() -> list[RetrievalSet]:
@@ -286,9 +332,13 @@ def _rows(path: Path) -> Float32Array:
 
 
 @cache
-def _steps(path: Path, scales: Path) -> Float32Array:
-    """Return rows stored as int8 with one scale per dimension."""
-    factors: Any = np.load(scales, allow_pickle=False)
+def _steps(folder: Path, name: str, signature: str) -> Float32Array:
+    """Return rows stored as int8 with one scale per dimension, read once while they are the same.
+
+    The signature is not used; a file that was replaced has another one.
+    """
+    path = folder / name
+    factors: Any = np.load(folder / "scales.npy", allow_pickle=False)
     return checks.unit_rows(read_vectors(path) * factors, "vectors", str(path))
 
 
@@ -299,6 +349,9 @@ __all__ = [
     "TRAINING_FOLDER",
     "WORDS",
     "DataFolders",
+    "large_note",
+    "large_set",
+    "large_split",
     "paper_sets",
     "photo_kind",
     "photo_note",

@@ -404,6 +404,7 @@ ERRATA = Experiment(
     _compute,
     _check,
     show_table=False,
+    reproduction=False,
 )
 
 

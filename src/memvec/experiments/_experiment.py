@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -32,12 +32,58 @@ class Finding:
         What was measured.
     of_paper : bool
         False for what is shown beside the paper's claims; it has no part in the outcome.
+    main : bool
+        Whether it is what the figure is there to show, on one of the data sets.
+    tested : bool
+        False where the data does not allow a test, for the reason that `numbers` gives; then it
+        has no part in the outcome.
+
+    Examples
+    --------
+    >>> Finding("a < b", True, "1 < 2").standing
+    'holds'
     """
 
     claim: str
     holds: bool
     numbers: str
     of_paper: bool = True
+    main: bool = False
+    tested: bool = True
+
+    @property
+    def standing(self) -> Literal["holds", "does not hold", "cannot be tested"]:
+        """What came of the claim, in words."""
+        if not self.tested:
+            return "cannot be tested"
+        return "holds" if self.holds else "does not hold"
+
+
+# A unit with a larger share of the vectors than this makes a search of it exhaustive.
+_COLLAPSED = 0.5
+
+
+def unless_collapsed(finding: Finding, largest: float) -> Finding:
+    """Return a finding, or that it could not be tested where one unit holds most vectors.
+
+    A unit that holds nearly everything holds the match, too, whatever made it.
+
+    Parameters
+    ----------
+    finding : Finding
+        What would be said of even units.
+    largest : float
+        The share of all vectors that the largest unit holds.
+
+    Examples
+    --------
+    >>> unless_collapsed(Finding("sum finds it", True, "in unit 1"), 0.9).numbers
+    'one unit holds 90 % of the vectors (in unit 1)'
+    """
+    if largest <= _COLLAPSED:
+        return finding
+    numbers = f"one unit holds {100 * largest:.0f} % of the vectors ({finding.numbers})"
+    return replace(finding, holds=False, numbers=numbers, tested=False)
 
 
 @dataclass(frozen=True)
@@ -63,18 +109,27 @@ class Verdict:
 
     @property
     def claims(self) -> tuple[Finding, ...]:
-        """The findings about claims of the paper."""
-        return tuple(finding for finding in self.findings if finding.of_paper)
+        """The findings about claims of the paper that could be tested."""
+        return tuple(finding for finding in self.findings if finding.of_paper and finding.tested)
+
+    @property
+    def main_claims(self) -> tuple[Finding, ...]:
+        """What the figure is there to show; all claims where none is named."""
+        return tuple(finding for finding in self.claims if finding.main) or self.claims
 
     @property
     def outcome(self) -> Outcome:
-        """All claims of the paper hold, some of them, none, or none was tested."""
-        held = [finding.holds for finding in self.claims]
-        if not held:
+        """Whether the claims hold.
+
+        Reproduced where all of them do. It differs where the main claim fails on more than half of
+        the data sets it was tested on, however many others hold.
+        """
+        if not self.claims:
             return "not-run"
-        if all(held):
+        if all(finding.holds for finding in self.claims):
             return "reproduced"
-        return "partly" if any(held) else "differs"
+        held = sum(finding.holds for finding in self.main_claims)
+        return "partly" if held and 2 * held >= len(self.main_claims) else "differs"
 
 
 @dataclass(frozen=True)
@@ -137,6 +192,9 @@ class Experiment:
         Whether the page prints the table.
     photographs : bool
         Whether it searches descriptors of photographs.
+    reproduction : bool
+        False where it is a check of the paper rather than one of its figures or numbers: what
+        holds is then checked, not reproduced.
     """
 
     name: str
@@ -149,6 +207,17 @@ class Experiment:
     data_note: str = ""
     show_table: bool = False
     photographs: bool = False
+    reproduction: bool = True
 
 
-__all__ = ["SCALES", "Experiment", "Finding", "Outcome", "Run", "Scale", "Settings", "Verdict"]
+__all__ = [
+    "SCALES",
+    "Experiment",
+    "Finding",
+    "Outcome",
+    "Run",
+    "Scale",
+    "Settings",
+    "Verdict",
+    "unless_collapsed",
+]

@@ -213,6 +213,8 @@ FIG01 = Experiment(
     compute,
     check,
     plot,
+    data_note="Uniform vectors. The lines are the exact laws of the scores, not the Gaussian ones "
+    "of the paper.",
 )
 
 __all__ = ["FIG01"]

@@ -1,8 +1,9 @@
 """Figure 4: the probability that a unit holds a match, against its rank.
 
-Data: Gardens Point by day and UKB-56, WordNet embeddings; units of 10. Command:
-``memvec reproduce fig04-unit-probability``. Expected outcome: k-means units have their matches in
-the first ranks. Known drift: the paper's data is Holidays, Oxford5k and UKB.
+Data: Gardens Point by day and UKB-56, WordNet embeddings; units of 10; a query that is part of the
+data is left out of its unit. Command: ``memvec reproduce fig04-unit-probability``. Expected
+outcome: k-means units have their matches in the first ranks. Known drift: the paper's data is
+Holidays, Oxford5k and UKB.
 """
 
 from __future__ import annotations
@@ -11,18 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
+from memvec.experiments._experiment import Experiment, Finding, Run, Verdict, unless_collapsed
 from memvec.experiments._figures import lines_figure
 from memvec.experiments._ranks import rank_table
 from memvec.experiments._table import Table
 
-# The paper's own two, and one more: plain sums end in very unequal units on this data.
-KMEANS = ("k-means sum", "k-means pinv", "k-means sum+norm")
+KMEANS = ("k-means sum", "k-means sum+norm", "k-means pinv")
 SUM_NOTE = (
-    "K-means with plain sums, the paper's, ends in very unequal units on this data, for a reason "
-    "given at [tab01-imbalance](#tab01-imbalance): few units hold nearly everything. Normalised "
-    "sums, which the paper proposes in a footnote, were added beside it."
+    "K-means with plain sums may end with one unit that holds nearly everything, for a reason "
+    "given at [tab01-imbalance](#tab01-imbalance). In k-means sum+norm vectors are assigned by "
+    "normalised sums, which the paper proposes in a footnote, and memory vectors are plain sums."
 )
+COLLAPSED_NOTE = (
+    " Where one unit holds more than half of the vectors, nothing is counted: it holds the match, "
+    "too, whatever made it. At first plain sums were counted all the same and normalised ones were "
+    "not; this was changed after the outcome had been seen."
+)
+_FASTER = 0.9
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"unit_size": 10, "ranks": 60},
@@ -41,38 +47,43 @@ def check(table: Table) -> Verdict:
     findings = []
     for data in table.values("data"):
         curves = {
-            variant: table.where(data=data, variant=variant).column("probability")
-            for variant in table.values("variant")
+            str(name): table.where(data=data, variant=name) for name in table.values("variant")
         }
-        first = {variant: curve[0] for variant, curve in curves.items()}
-        tenth = {
-            variant: float(np.mean(curve[min(10, len(curve) - 1) : 20]) / max(curve[0], 1e-9))
-            for variant, curve in curves.items()
-        }
+        first = {name: float(curve.column("probability")[0]) for name, curve in curves.items()}
+        later = {name: _later(curve) for name, curve in curves.items()}
         for name in KMEANS:
-            of_paper = name != "k-means sum+norm"
+            largest = float(curves[name].column("largest unit")[0])
             findings += [
-                Finding(
-                    f"{data}: the best unit of {name} holds a match more often than not",
-                    bool(first[name] > 0.5),
-                    f"{first[name]:.2f}, random {first['random']:.2f}",
-                    of_paper,
-                ),
-                Finding(
-                    f"{data}: the probability falls faster with {name} than with random units",
-                    tenth[name] < tenth["random"],
-                    f"ranks 11 to 20 over rank 1: {tenth[name]:.3f}, random {tenth['random']:.3f}",
-                    of_paper,
-                ),
+                unless_collapsed(finding, largest)
+                for finding in (
+                    Finding(
+                        f"{data}: the best unit of {name} holds a match more often than not",
+                        first[name] > 0.5,
+                        f"{first[name]:.2f}, random {first['random']:.2f}",
+                        main=True,
+                    ),
+                    Finding(
+                        f"{data}: the probability falls faster with {name} than with random units "
+                        f"(the share that is left at most {_FASTER} of theirs)",
+                        later[name] <= _FASTER * later["random"],
+                        f"ranks 11 to 20 over rank 1: {later[name]:.3f}, random "
+                        f"{later['random']:.3f}",
+                        main=True,
+                    ),
+                )
             ]
-    note = SUM_NOTE + (
-        " A first version of this check, without them, held in 5 of 6 claims. How often the best "
-        "unit holds a match depends on how many there are: among 20,000 WordNet embeddings, the "
-        "scale small, 56 % of the queries have a single one, and k-means with pinv has it in the "
-        "best unit for 0.37 of them, for 0.61 of those with two to four; among all 117,000, where "
-        "19 % have a single one, the best unit held a match for 0.69 of the queries."
+    note = f"{SUM_NOTE}{COLLAPSED_NOTE}" + (
+        " A query that is part of the data, as those of UKB are, is neither a match nor in the "
+        "memory vector of its unit; it counted as its own match at first. How often the best unit "
+        "holds a match depends on how many there are."
     )
     return Verdict(tuple(findings), note)
+
+
+def _later(curve: Table) -> float:
+    """Return the probability at ranks 11 to 20, in shares of that at rank 1."""
+    heights = curve.column("probability")
+    return float(np.mean(heights[min(10, len(heights) - 1) : 20]) / max(heights[0], 1e-9))
 
 
 def plot(table: Table) -> Any:
@@ -96,4 +107,4 @@ FIG04 = Experiment(
     photographs=True,
 )
 
-__all__ = ["FIG04", "KMEANS", "SUM_NOTE"]
+__all__ = ["COLLAPSED_NOTE", "FIG04", "KMEANS", "SUM_NOTE"]

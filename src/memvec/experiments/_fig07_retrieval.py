@@ -9,20 +9,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from memvec.experiments._curves import (
+    CURVE_COLUMNS,
+    curve_rows,
     kmeans_variants,
     paper_config,
     quality_at,
-    quality_table,
     ratio_to_reach,
+    search_units,
 )
 from memvec.experiments._data import visual_sets
 from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig04_unit_probability import SUM_NOTE
+from memvec.experiments._fig04_unit_probability import KMEANS, SUM_NOTE
 from memvec.experiments._figures import quality_figure
-from memvec.experiments._table import Table
+from memvec.experiments._table import Cell, Table
 
 RATIOS = (0.11, 0.12, 0.14, 0.17, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
+
+_RATIO = 0.2
+_BETTER = 0.02
+_SOONER = 0.02
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"unit_size": 10, "ratios": (0.12, 0.2, 0.4, 0.7, 1.1)},
@@ -40,42 +48,54 @@ def compute(run: Run) -> Table:
         **kmeans_variants(size, run.seed),
     }
     sets = visual_sets(run.data, run.scale)
-    return quality_table(run, "Quality against complexity", sets, variants)
+    rows: list[tuple[Cell, ...]] = []
+    with run.bar("fig07-retrieval", len(sets) * len(variants)) as advance:
+        for data in sets:
+            for name, config in variants.items():
+                units = search_units(data, config)
+                drawn = curve_rows(data, name, units, run.settings["ratios"])
+                rows += [(*row, units.largest) for row in drawn]
+                advance(1)
+    return Table("Quality against complexity", (*CURVE_COLUMNS, "largest unit"), tuple(rows))
 
 
 def check(table: Table) -> Verdict:
     """Test that k-means is better at a low complexity, and sooner as good as everything."""
     findings = []
     for data in table.values("data"):
-        shares = {name: quality_at(table, data, name, 0.2) for name in table.values("variant")}
-        reached = {name: ratio_to_reach(table, data, name) for name in table.values("variant")}
-        text = ", ".join(f"{name} {share:.3f}" for name, share in shares.items())
+        names = [str(name) for name in table.values("variant")]
+        shares = {name: quality_at(table, data, name, _RATIO) for name in names}
         whole = table.where(data=data).column("baseline")[0]
-        when = ", ".join(f"{name} {ratio:.2f}" for name, ratio in reached.items())
-        findings += [
-            Finding(
-                f"{data}: k-means with pinv is better than random pinv at complexity ratio 0.2",
-                shares["k-means pinv"] > shares["random pinv"],
-                f"share of the exhaustive quality, {whole:.3f}: {text}",
-            ),
-            Finding(
-                f"{data}: k-means with sum is better than random sum at complexity ratio 0.2",
-                shares["k-means sum"] > shares["random sum"],
-                f"{shares['k-means sum']:.3f} and {shares['random sum']:.3f}, with normalised sums "
-                f"{shares['k-means sum+norm']:.3f}",
-            ),
+        for name in KMEANS:
+            other = "random pinv" if name == "k-means pinv" else "random sum"
+            findings.append(
+                Finding(
+                    f"{data}: {name} is better than {other} at complexity ratio {_RATIO} (by at "
+                    f"least {_BETTER})",
+                    shares[name] >= shares[other] + _BETTER,
+                    f"{shares[name]:.3f} and {shares[other]:.3f} of the exhaustive {whole:.3f}; "
+                    f"the largest unit holds {100 * _largest(table, data, name):.0f} %",
+                    main=True,
+                )
+            )
+        reached = {name: ratio_to_reach(table, data, name) for name in names}
+        findings.append(
             Finding(
                 f"{data}: k-means with pinv has 99 % of the exhaustive quality at a lower ratio "
-                "than random units",
-                reached["k-means pinv"] < reached["random pinv"],
-                f"ratios: {when}",
-            ),
-        ]
+                f"than random units (by at least {_SOONER})",
+                reached["k-means pinv"] + _SOONER <= reached["random pinv"] < np.inf,
+                "ratios: " + ", ".join(f"{name} {ratio:.2f}" for name, ratio in reached.items()),
+            )
+        )
     note = SUM_NOTE + (
-        " The claim at ratio 0.2 was split by construction after the joint one had failed on "
-        "made-up data because of plain sums."
+        " Here plain sums are counted even so: one unit that holds nearly everything does not find "
+        "the match at a low cost. Normalised sums were not counted at first."
     )
     return Verdict(tuple(findings), note)
+
+
+def _largest(table: Table, data: Cell, variant: Cell) -> float:
+    return float(table.where(data=data, variant=variant).column("largest unit")[0])
 
 
 def plot(table: Table) -> Any:

@@ -1,8 +1,9 @@
 """Figure 14: k-means in batches of several sizes.
 
-Data: WordNet embeddings, all there are, matches above cosine 0.6. Command: ``memvec reproduce
-fig14-batches``. Expected outcome: batches are better than random units and close to k-means of
-everything. Known drift: the paper's data is Holidays+Flickr1M, its full set 10⁶ vectors.
+Data: Holidays+Flickr1M where both are given, else WordNet embeddings, all there are, matches above
+cosine 0.6. Command: ``memvec reproduce fig14-batches``. Expected outcome: batches are better than
+random units and close to k-means of everything. Known drift: the embeddings, of which there are
+fewer than the paper's 10⁶ vectors.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from memvec.experiments._curves import (
     paper_config,
     search_units,
 )
-from memvec.experiments._data import words
+from memvec.experiments._data import large_note, large_set
 from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
 from memvec.experiments._fig07_retrieval import RATIOS
 from memvec.experiments._fig11_codes import mean_height
@@ -27,6 +28,9 @@ from memvec.index import IndexConfig
 
 # WordNet has 117,659 synsets; some of them ask.
 _ALL = 117_000
+_COLUMNS = (*CURVE_COLUMNS, "deviation", "vectors", "dim")
+# What a difference of mean shares must exceed.
+_CLEAR = 0.005
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {
@@ -42,28 +46,32 @@ SETTINGS: dict[Any, dict[str, Any]] = {
 
 def compute(run: Run) -> Table:
     """Return the mean curve of several runs for each batch size, with its deviation."""
-    data = words(run.data, run.scale, run.seed, run.settings["vectors"])
+    data = large_set(run.data, run.scale, run.seed, run.settings["vectors"])
     names: list[tuple[str, int | None]] = [("random", None)]
     # Among fewer vectors, such as the packaged sample, the larger batches would be all of them.
     sizes = (size for size in run.settings["batches"] if size < len(data.vectors))
     names += [(f"batches of {size}", size) for size in sizes]
     names.append(("full", None))
+    # Beyond 1, how many points a curve has would depend on the number of units.
+    ratios = [ratio for ratio in run.settings["ratios"] if ratio <= 1]
     rows: list[tuple[Cell, ...]] = []
     with run.bar("fig14-batches", len(names) * run.settings["runs"]) as advance:
         for name, size in names:
             curves = []
             for number in range(run.settings["runs"]):
                 units = search_units(data, _config(name, size, run.seed + number))
-                drawn = curve_rows(data, name, units, run.settings["ratios"])
+                drawn = curve_rows(data, name, units, ratios)
                 curves.append([row[2:4] for row in drawn])
                 advance(1)
             values = np.array(curves, dtype=np.float64)
             means, deviations = values.mean(axis=0), values[:, :, 1].std(axis=0)
             rows += [
-                plain([data.name, name, ratio, quality, drawn[0][4], deviation])
+                plain(
+                    [data.name, name, ratio, quality, drawn[0][4], deviation, *data.vectors.shape]
+                )
                 for (ratio, quality), deviation in zip(means, deviations, strict=True)
             ]
-    return Table("Quality with batches", (*CURVE_COLUMNS, "deviation"), tuple(rows))
+    return Table("Quality with batches", _COLUMNS, tuple(rows))
 
 
 def _config(name: str, batch_size: int | None, seed: int) -> IndexConfig:
@@ -83,9 +91,10 @@ def check(table: Table) -> Verdict:
     return Verdict(
         (
             Finding(
-                "every batch size is better than random units",
-                min(batches) > heights["random"],
+                f"every batch size is better than random units (by more than {_CLEAR})",
+                min(batches) > heights["random"] + _CLEAR,
                 f"mean share of the quality: {text}",
+                main=True,
             ),
             Finding(
                 "larger batches are at least as good (within 0.01)",
@@ -98,7 +107,8 @@ def check(table: Table) -> Verdict:
                 f"largest deviation {deviation:.3f}, of {worst['variant']} at ratio "
                 f"{worst['ratio']:.2f}; the mean of all {table.column('deviation').mean():.3f}",
             ),
-        )
+        ),
+        large_note(str(data), int(worst["vectors"]), int(worst["dim"])),
     )
 
 
@@ -116,9 +126,8 @@ FIG14 = Experiment(
     compute,
     check,
     plot,
-    data_note="WordNet embeddings, 117,000 where they are given, matches above cosine 0.6, stand "
-    "for Holidays+Flickr1M. A first version had 20,000 vectors and batches of 1000 and 5000; runs "
-    "of batches of 5000 differed by 0.041 at ratio 0.11, and the other two claims held.",
+    data_note="A first version had fewer vectors and batches; the largest of those differed more "
+    "between runs than allowed here. That batches be better by a stated margin was asked later.",
 )
 
 __all__ = ["FIG14"]

@@ -18,6 +18,7 @@ from memvec.experiments._minibatch import IN_PROPORTION, OURS, THEIRS, both_unit
 from memvec.experiments._table import Cell, Table, plain
 
 _SHARE = 0.035
+_LESS = 0.95
 
 SETTINGS = FIG15.settings
 
@@ -50,22 +51,24 @@ def check(table: Table) -> Verdict:
         batches = ending.removeprefix(", ") or "batches as large as in the paper"
         findings += [
             Finding(
-                f"{batches}: batch spherical k-means costs less on average (paper: 0.17 against "
-                "0.26)",
-                bool(ours.mean() < theirs.mean()),
+                f"{batches}: batch spherical k-means costs less on average (by at least 5 %; "
+                "paper: 0.17 against 0.26)",
+                bool(ours.mean() <= _LESS * theirs.mean()),
                 text,
+                main=True,
             ),
             Finding(
-                f"{batches}: its cost scatters less (paper: 0.01 against 0.51)",
-                bool(ours.std() < theirs.std()),
+                f"{batches}: its cost scatters less (by at least 5 %; paper: 0.01 against 0.51)",
+                bool(ours.std() <= _LESS * theirs.std()),
                 text,
+                main=True,
             ),
         ]
     return Verdict(tuple(findings), NOTE)
 
 
 def plot(table: Table) -> Any:
-    """Draw the two histograms."""
+    """Draw the histograms."""
     return histogram_figure(table, "ratio", "variant", panel="data", label="complexity ratio")
 
 

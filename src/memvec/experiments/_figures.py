@@ -11,17 +11,23 @@ import numpy as np
 from memvec.errors import MissingExtraError
 from memvec.experiments._table import Cell, Table
 
-# Colours of falling darkness, so that they differ in grey as well.
+# From black to a light grey in equal steps of luminance, so that curves differ in grey as well.
 _STYLES = (
     ("#000000", "-", "o"),
-    ("#b2182b", "--", "s"),
-    ("#2166ac", "-.", "^"),
-    ("#4d9221", ":", "D"),
-    ("#8c6bb1", (0, (5, 1)), "v"),
-    ("#e08214", (0, (3, 1, 1, 1)), "x"),
-    ("#737373", (0, (1, 1)), "+"),
-    ("#35978f", (0, (7, 2)), "*"),
+    ("#08107c", "--", "s"),
+    ("#8c0b14", "-.", "^"),
+    ("#1b6e1b", ":", "D"),
+    ("#8a44a8", (0, (5, 1)), "v"),
+    ("#2b9ccc", (0, (3, 1, 1, 1)), "x"),
+    ("#e8852a", (0, (1, 1)), "+"),
+    ("#b0b0b0", (0, (7, 2)), "*"),
 )
+# What rankings of a data set are judged by, told by how its name begins; `RetrievalSet.measure`.
+_MEASURES = {
+    "4-recall@4": ("UKB", "made-up objects", "made-up vectors of objects"),
+    "share of matches found": ("WordNet",),
+    "mAP": ("Gardens Point", "Holidays", "Oxford5k", "made-up walk", "made-up vectors"),
+}
 _PANEL = (3.1, 2.6)
 _SETTINGS: Any = {
     "font.size": 8,
@@ -94,10 +100,23 @@ def quality_figure(table: Table) -> Any:
     figure, panels = new_panels([_label(name) for name in names])
     for axes, name in zip(panels, names, strict=True):
         part = table.where(data=name)
-        axes.axhline(part.column("baseline")[0], color="#999999", linewidth=0.8, zorder=0)
+        whole = {"color": "#999999", "linewidth": 0.8, "label": "exhaustive"}
+        axes.axhline(part.column("baseline")[0], zorder=0, **whole)
         draw_lines(axes, part, "ratio", "quality", "variant")
-        finish(axes, ("complexity ratio", "quality"))
+        finish(axes, ("complexity ratio", measure(str(name))))
     return figure
+
+
+def measure(data: str) -> str:
+    """Return what the quality of a data set is, by its name; "quality" where that is not known.
+
+    Examples
+    --------
+    >>> measure("UKB-56"), measure("Gardens Point, day")
+    ('4-recall@4', 'mAP')
+    """
+    known = (kind for kind, names in _MEASURES.items() if data.startswith(names))
+    return next(known, "quality")
 
 
 def histogram_figure(table: Table, value: str, by: str, *, panel: str, label: str) -> Any:
@@ -151,6 +170,7 @@ __all__ = [
     "finish",
     "histogram_figure",
     "lines_figure",
+    "measure",
     "new_panels",
     "quality_figure",
     "save_figure",

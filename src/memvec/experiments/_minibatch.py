@@ -10,12 +10,12 @@ import numpy as np
 
 from memvec.errors import MissingExtraError
 from memvec.experiments._curves import SearchedUnits, paper_config, search_units
-from memvec.experiments._data import words
+from memvec.experiments._data import large_set
 from memvec.experiments._experiment import Run
 from memvec.experiments._sets import RetrievalSet
 from memvec.types import Float32Array, IntArray
 
-OURS, THEIRS = "batch spherical k-means", "mbk"
+OURS, THEIRS, THEIRS_PINV = "batch spherical k-means", "mbk", "mbk with pinv"
 # The paper has batches of 10⁴ among 10⁶ vectors in 10⁵ units: a hundredth of the vectors, and fewer
 # vectors than units. What follows a name where batches are in that proportion to fewer vectors:
 IN_PROPORTION = ", batches of N/100"
@@ -23,13 +23,14 @@ IN_PROPORTION = ", batches of N/100"
 
 def minibatch_data(run: Run) -> RetrievalSet:
     """Return the data set that both cluster."""
-    return words(run.data, run.scale, run.seed, run.settings["vectors"])
+    return large_set(run.data, run.scale, run.seed, run.settings["vectors"])
 
 
 def both_units(run: Run, data: RetrievalSet, number: int) -> dict[str, SearchedUnits]:
     """Return the units of either method, for both sizes of batches, in the run of a number.
 
-    A unit of mini-batch k-means is represented by its centroid, scaled to norm 1.
+    A unit of mini-batch k-means is represented by its centroid, scaled to norm 1, as the method
+    has it, and for a fair comparison by pinv as ours are.
     """
     size, seed = 10, run.seed + number
     batches = {"": run.settings["batch"], IN_PROPORTION: len(data.vectors) // 100}
@@ -40,6 +41,9 @@ def both_units(run: Run, data: RetrievalSet, number: int) -> dict[str, SearchedU
         units[OURS + ending] = search_units(data, config)
         units[THEIRS + ending] = SearchedUnits.of_labels(
             data.vectors, labels, data.queries, "sum", centroids=True
+        )
+        units[THEIRS_PINV + ending] = SearchedUnits.of_labels(
+            data.vectors, labels, data.queries, "pinv"
         )
     return units
 
@@ -88,4 +92,12 @@ def minibatch_labels(
     return cast(IntArray, np.asarray(labels, dtype=np.int64))
 
 
-__all__ = ["IN_PROPORTION", "OURS", "THEIRS", "both_units", "minibatch_data", "minibatch_labels"]
+__all__ = [
+    "IN_PROPORTION",
+    "OURS",
+    "THEIRS",
+    "THEIRS_PINV",
+    "both_units",
+    "minibatch_data",
+    "minibatch_labels",
+]

@@ -10,22 +10,19 @@ import os
 import platform
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from memvec.errors import FileFormatError, MissingExtraError
+from memvec.errors import FileFormatError, MissingExtraError, StorageError
 from memvec.experiments._data import DataFolders
 from memvec.experiments._experiment import SCALES, Experiment, Run, Scale, Verdict
 from memvec.experiments._figures import save_figure
+from memvec.experiments._sources import code_hash
 from memvec.experiments._table import Table
 
 _PACKAGES = ("memvec", "numpy", "scipy", "numba")
-# What experiments compute with. All sources are read when they are imported: a file that changes
-# while a long run goes on must not be taken for the one that runs.
-_SHARED = ("_curves", "_data", "_minibatch", "_paper_sets", "_ranks", "_sets", "_simulate")
-_SOURCES = {path: path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))}
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Result:
     seed : int
         Where chance started.
     table : Table or None
-        What was computed; None where a package was missing.
+        What was computed; None where a package, memory or disk was missing.
     note : str
         Why nothing was computed.
     seconds : float
@@ -49,11 +46,13 @@ class Result:
     date : str
         When it ended, UTC.
     data : str
-        The data sets that were there.
+        The data sets that were used.
     versions : dict
         Of Python and the packages that matter.
     fingerprint : str
-        Of everything that decides the outcome; a result is used again while it stays the same.
+        Of settings, seed and code; a result is used again while it and the files stay the same.
+    files : dict of str to str
+        Every file or folder that was looked for and its signature, empty where there was none.
     """
 
     name: str
@@ -66,6 +65,15 @@ class Result:
     data: str
     versions: dict[str, str]
     fingerprint: str
+    files: dict[str, str] = field(default_factory=dict)
+
+    def serves(self, mark: str, data: DataFolders) -> bool:
+        """Tell whether a run with this fingerprint on this data would compute the same."""
+        return (
+            self.table is not None
+            and self.fingerprint == mark
+            and all(data.signature(name) == known for name, known in self.files.items())
+        )
 
     def verdict(self, experiment: Experiment) -> Verdict:
         """Test the claims."""
@@ -85,14 +93,15 @@ def run_experiment(
     """Run an experiment, or return what an earlier run of the same left in the folder.
 
     The table is written as ``OUT/SCALE/NAME.json`` and ``.csv``, the figure as ``.svg`` and
-    ``.png``. A package that is missing gives a result without a table.
+    ``.png``. A package that is missing, or too little memory or disk, gives a result without a
+    table.
     """
-    folders = DataFolders() if data is None else data
+    folders = DataFolders() if data is None else data.unasked()
     folder = out / scale
     folder.mkdir(parents=True, exist_ok=True)
-    mark = _fingerprint(experiment, scale, seed, folders)
+    mark = _fingerprint(experiment, scale, seed)
     found = load_result(experiment.name, scale, out)
-    if found is None or fresh or found.fingerprint != mark or found.table is None:
+    if found is None or fresh or not found.serves(mark, folders):
         checkpoints = folder / "checkpoints" / f"{experiment.name}-{mark[:12]}"
         if fresh:
             shutil.rmtree(checkpoints, ignore_errors=True)
@@ -108,7 +117,7 @@ def _compute(experiment: Experiment, run: Run, mark: str) -> Result:
     table, note = None, ""
     try:
         table = experiment.compute(run)
-    except MissingExtraError as error:
+    except (MissingExtraError, StorageError) as error:
         note = str(error)
     seconds = time.perf_counter() - start
     date = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
@@ -123,6 +132,7 @@ def _compute(experiment: Experiment, run: Run, mark: str) -> Result:
         run.data.key(),
         _versions(),
         mark,
+        dict(run.data.asked),
     )
 
 
@@ -130,13 +140,11 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
 
 
-def _fingerprint(experiment: Experiment, scale: Scale, seed: int, data: DataFolders) -> str:
-    file = Path(inspect.getfile(experiment.compute))
-    own = _SOURCES[file] if file in _SOURCES else file.read_bytes()
-    shared = [text for path, text in _SOURCES.items() if path.stem in _SHARED]
+def _fingerprint(experiment: Experiment, scale: Scale, seed: int) -> str:
+    code = code_hash(Path(inspect.getfile(experiment.compute)))
     settings = json.dumps(dict(experiment.settings[scale]), sort_keys=True, default=str)
-    parts = (experiment.name, scale, str(seed), data.key(), settings, version("memvec"))
-    return hashlib.sha256(b"\n".join(["\n".join(parts).encode(), own, *shared])).hexdigest()
+    parts = (experiment.name, scale, str(seed), settings, code)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _save(result: Result, folder: Path) -> None:

@@ -13,7 +13,7 @@ from memvec.images._made_up import made_up_scene, made_up_view
 from memvec.images._onnx import OnnxDescriptor
 from memvec.images._onnx_config import OnnxConfig, read_onnx_config
 from memvec.images._photo import Photo, read_photo
-from memvec.images._results import FolderReport, PhotoDuplicates, PhotoHit, PhotoHits
+from memvec.images._results import FolderReport, PhotoCopy, PhotoDuplicates, PhotoHit, PhotoHits
 from memvec.images._sheet import SheetGroup, SheetPhoto, contact_sheet, write_sheet
 from memvec.images._sift import SIFT_DIM, SiftConfig, local_descriptors, root_sift
 from memvec.images._triangulation import Triangulation
@@ -29,6 +29,7 @@ __all__ = [
     "OnnxConfig",
     "OnnxDescriptor",
     "Photo",
+    "PhotoCopy",
     "PhotoDuplicates",
     "PhotoHit",
     "PhotoHits",

@@ -13,16 +13,16 @@ This is the one file of the room that knows collections.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from memvec import checks
 from memvec.collection import Collection, open_collection
-from memvec.errors import IndexNotFoundError, InvalidTypeError, InvalidValueError
+from memvec.errors import FileFormatError, IndexNotFoundError, InvalidTypeError, InvalidValueError
 from memvec.images._cache import DescriptorCache
 from memvec.images._describe import Described, describe_photos
 from memvec.images._descriptor import (
@@ -33,8 +33,15 @@ from memvec.images._descriptor import (
 )
 from memvec.images._folder import find_photos
 from memvec.images._photo import MAX_PIXELS, read_photo
-from memvec.images._results import FolderReport, PhotoDuplicates, PhotoHit, PhotoHits
+from memvec.images._results import (
+    FolderReport,
+    PhotoCopy,
+    PhotoDuplicates,
+    PhotoHit,
+    PhotoHits,
+)
 from memvec.kernels import canonical_score_pairs
+from memvec.types import Float32Array, IntArray
 
 _DESCRIPTOR, _COLLECTION, _CACHE = "descriptor", "collection", "vectors.sqlite"
 # One transaction each: a library of many photographs is stored as it is described.
@@ -198,7 +205,11 @@ class PhotoLibrary:
         max_pixels : int
             Refuse a larger photograph.
         """
-        query = self.descriptor.describe(read_photo(Path(photo), max_pixels=max_pixels).pixels)
+        pixels = read_photo(Path(photo), max_pixels=max_pixels).pixels
+        try:
+            query = self.descriptor.describe(pixels)
+        except FileFormatError as error:
+            raise FileFormatError(f"{photo} cannot be described: {error}") from None
         if k is None:
             found = self._collection.range_search(query, similarity)
             [row] = found
@@ -210,36 +221,56 @@ class PhotoLibrary:
         self,
         similarity: float | None = None,
         *,
+        groups: Literal["stars", "components"] = "stars",
         below: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
     ) -> PhotoDuplicates:
-        """Find photographs of the library that are alike, directly or through others.
+        """Find photographs of the library that are alike.
 
         Parameters
         ----------
         similarity : float, optional
             Pairs with at least this cosine; that of the library by default.
+        groups : {"stars", "components"}
+            In a star, every photograph is alike the first. A component also holds what is alike
+            through others: its photographs form chains, whose ends may show different things.
         below : str or path, optional
             Only photographs in this folder or below it.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
         """
+        level = self.similarity if similarity is None else similarity
         where = None if below is None else _below(below)
         # A filter weakens the certificate, so none is given where it would pass everything.
         if where is not None and len(self) == sum(1 for _ in self._collection.items(where)):
             where = None
-        found = self._collection.deduplicate(similarity, where=where, progress=progress)
-        groups = [self._group([group.kept, *group.dropped]) for group in found.groups]
-        groups.sort(key=lambda group: (-len(group), group[0].path))
-        return PhotoDuplicates(groups, found.certificate)
+        found = self._collection.deduplicate(level, groups=groups, where=where, progress=progress)
+        linked = _star if groups == "stars" else _chain
+        made = [
+            self._group([str(name) for name in (group.kept, *group.dropped)], linked)
+            for group in found.groups
+        ]
+        made.sort(key=lambda group: (-len(group), group[0].path))
+        return PhotoDuplicates(made, float(level), found.certificate)
 
-    def _group(self, names: list[int | str]) -> list[PhotoHit]:
-        """Return photographs with their cosines to the first, the nearest first."""
-        ordered = sorted(str(name) for name in names)
-        vectors = np.array([item.vector for item in self._collection.get(ordered)])
+    def _group(
+        self, names: list[str], linked: Callable[[Float32Array], IntArray]
+    ) -> list[PhotoCopy]:
+        """Return photographs with their cosines to the first, the nearest first, and their links.
+
+        `linked` tells the place of each one's link from the vectors, those of the first at place 0.
+        """
+        vectors = np.array([item.vector for item in self._collection.get(names)])
         rows = np.arange(len(vectors))
-        hits = _hits(ordered, canonical_score_pairs(vectors, vectors, rows, np.zeros_like(rows)))
-        return [hits[0], *sorted(hits[1:], key=lambda hit: (-hit.score, hit.path))]
+        links = linked(vectors)
+        scores = canonical_score_pairs(vectors, vectors, rows, np.zeros_like(rows)).tolist()
+        near = canonical_score_pairs(vectors, vectors, rows, links).tolist()
+        copies = [
+            PhotoCopy(names[row], scores[row], PhotoHit(names[links[row]], near[row]))
+            for row in range(1, len(names))
+        ]
+        copies.sort(key=lambda copy: (-copy.score, copy.path))
+        return [PhotoCopy(names[0], scores[0]), *copies]
 
     def _digests(self, root: str) -> dict[str, str]:
         """Return the content's digest of each photograph below a folder."""
@@ -275,6 +306,32 @@ def _below(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """
     start = os.path.join(os.path.abspath(folder), "")
     return {"path": {"$gte": start, "$lt": start[:-1] + chr(ord(start[-1]) + 1)}}
+
+
+def _star(vectors: Float32Array) -> IntArray:
+    """Return that all are linked to the first."""
+    return np.zeros(len(vectors), dtype=np.int64)
+
+
+def _chain(vectors: Float32Array) -> IntArray:
+    """Return the links of the spanning tree with the largest cosines, grown from the first (Prim).
+
+    Examples
+    --------
+    >>> _chain(np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]], dtype=np.float32)).tolist()
+    [0, 2, 0]
+    """
+    links = np.zeros(len(vectors), dtype=np.int64)
+    nearest = vectors @ vectors[0]
+    outside = np.ones(len(vectors), dtype=bool)
+    outside[0] = False
+    while outside.any():
+        joined = int(np.argmax(np.where(outside, nearest, -np.inf)))
+        outside[joined] = False
+        cosines = vectors @ vectors[joined]
+        closer = outside & (cosines > nearest)
+        links[closer], nearest[closer] = joined, cosines[closer]
+    return links
 
 
 def _hits(ids: Iterable[object], scores: Iterable[float]) -> list[PhotoHit]:

@@ -11,6 +11,8 @@ import hashlib
 import io
 import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -45,8 +47,8 @@ SUFFIXES = frozenset(
 )
 
 _ORIENTATION_TAG = 0x0112
-# Pillow warns of large headers itself, and filters of warnings belong to the whole process.
-_OPENING = threading.Lock()
+# Pillow has a limit of its own, which belongs to the whole process as filters of warnings do.
+_OPENING = threading.RLock()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -129,12 +131,13 @@ def decode_photo(content: bytes, name: str, max_pixels: int = MAX_PIXELS) -> Pho
     try:
         with _opened(content) as image:
             _check_size(image.size, name, max_pixels)
-            pixels, notes = _upright_rgb(image)
+            pixels, notes = _decoded(image)
     except (FileFormatError, MissingExtraError):
         raise
     except Exception as error:
         # Decoders raise all sorts of things on damaged files: OSError, SyntaxError, struct.error…
         reason = str(error).replace("<_io.BytesIO object at ", "<").split(" <")[0] or repr(error)
+        reason = reason.rstrip(".")
         raise FileFormatError(f"{name} cannot be read as a photograph: {reason}.") from None
     return Photo(pixels, content_digest(content), notes)
 
@@ -144,12 +147,35 @@ def _opened(content: bytes) -> Image.Image:
         from PIL import Image
     except ImportError:
         raise MissingExtraError("Reading photographs", "pillow", "images") from None
-    with _OPENING, warnings.catch_warnings():
-        # Opening reads the header alone; the size is judged by the caller's limit, not by Pillow's.
-        warnings.simplefilter("ignore")
+    with _without_limit():  # opening reads the header alone
         Image.init()
         known = [name for name in _FORMATS if name in Image.OPEN]
         return Image.open(io.BytesIO(content), formats=known)
+
+
+@contextmanager
+def _without_limit() -> Iterator[None]:
+    """Set Pillow's limit of pixels aside: the caller's is the one that counts."""
+    from PIL import Image
+
+    with _OPENING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, None
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+
+
+def _decoded(image: Image.Image) -> tuple[Pixels, tuple[str, ...]]:
+    from PIL import Image
+
+    limit = Image.MAX_IMAGE_PIXELS
+    if limit is None or image.width * image.height <= limit:
+        return _upright_rgb(image)
+    # Some decoders ask for the limit again. Photographs as large as that are decoded one by one.
+    with _without_limit():
+        return _upright_rgb(image)
 
 
 def _check_size(size: tuple[int, int], name: str, max_pixels: int) -> None:

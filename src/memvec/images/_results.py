@@ -52,20 +52,43 @@ class PhotoHits:
 
 
 @dataclass(frozen=True)
-class PhotoDuplicates:
-    """Photographs that are alike, directly or through others.
+class PhotoCopy:
+    """A photograph of a group of those that are alike.
 
     Attributes
     ----------
-    groups : list of list of PhotoHit
-        The largest groups first; in each, the first path of all and the others by their cosines
-        with it, which may be lower than asked where others lie between.
+    path : str
+        The file.
+    score : float
+        Its cosine with the first of the group.
+    link : PhotoHit or None
+        The photograph that brings it into the group, with their cosine, which is at least the one
+        asked. In a star that is the first; the first itself has none.
+    """
+
+    path: str
+    score: float
+    link: PhotoHit | None = None
+
+
+@dataclass(frozen=True)
+class PhotoDuplicates:
+    """Photographs that are alike.
+
+    Attributes
+    ----------
+    groups : list of list of PhotoCopy
+        The largest groups first; in each, the photograph that the library took in first and the
+        others by their cosines with it.
+    similarity : float
+        The cosine that was asked.
     certificate : Certificate
         What is promised about the pairs missed.
     """
 
-    groups: list[list[PhotoHit]]
+    groups: list[list[PhotoCopy]]
+    similarity: float
     certificate: Certificate
 
 
-__all__ = ["FolderReport", "PhotoDuplicates", "PhotoHit", "PhotoHits"]
+__all__ = ["FolderReport", "PhotoCopy", "PhotoDuplicates", "PhotoHit", "PhotoHits"]

@@ -1,0 +1,207 @@
+"""The page of all experiments: what it says, which command it prints, what it will not replace."""
+
+from itertools import pairwise
+
+import pytest
+
+from memvec.errors import InvalidValueError
+from memvec.experiments import (
+    DataFolders,
+    Experiment,
+    Finding,
+    Table,
+    Verdict,
+    check_page,
+    run_experiment,
+    write_report,
+)
+from memvec.experiments import _figures as figures
+from memvec.experiments._data import photo_sets, words
+
+CURVES = ("data", "variant", "ratio", "quality", "baseline")
+LABELS = {"mAP": "mAP", "4-recall@4": "4-recall@4", "found": "share of matches found"}
+
+
+def experiment(name="one", *, findings=(), rows=((1, 0.5), (2, float("inf"))), reads=(), **others):
+    columns = CURVES if len(rows[0]) == 5 else ("x", "y")
+    table = Table("Title", columns, tuple(rows))
+    tested = findings or (Finding("y grows", True, "0.5 to inf"),)
+    settings = {scale: {} for scale in ("smoke", "small", "paper")}
+
+    def compute(run):
+        assert all(run.data.find(file) is not None or not run.data.folders for file in reads)
+        return table
+
+    return Experiment(
+        name,
+        "Figure 0",
+        "It grows.",
+        settings,
+        compute,
+        lambda table: Verdict(tuple(tested), "A note."),
+        **others,
+    )
+
+
+def curves(*names, variants=("sum", "pinv")):
+    return [(name, which, x, x, 1.0) for name in names for which in variants for x in (0.2, 0.6)]
+
+
+@pytest.fixture
+def page(tmp_path):
+    """Run some experiments and return the text of their page."""
+
+    def write(*shown, run=None, data=None, scale="small"):
+        for one in shown if run is None else run:
+            run_experiment(one, scale, tmp_path / "out", data=data)
+        write_report({one.name: one for one in shown}, tmp_path / "out", tmp_path / "page.md")
+        return (tmp_path / "page.md").read_text(encoding="utf-8")
+
+    return write
+
+
+@pytest.fixture
+def embeddings(tmp_path):
+    (tmp_path / "data" / "wordnet-minilm").mkdir(parents=True)
+    (tmp_path / "data" / "wordnet-minilm" / "vectors_int8.npy").touch()
+    return DataFolders((tmp_path / "data",))
+
+
+def test_report_names_what_is_not_reproduced_first(page):
+    failed = (Finding("y grows", False, "0.5 to inf"), Finding("x grows", True, "1 to 2"))
+    one, two, three = experiment("one"), experiment("two", findings=failed), experiment("three")
+    text = page(one, two, three, run=(one, two))
+    top = text.split("## All of it")[0]
+    assert "([two](#two)): reproduced in part, 1 of 2 claims hold.\n" in top
+    assert "  - Not so here: y grows (0.5 to ∞).\n" in top
+    assert "([three](#three)): not run." in top
+    assert "[one]" not in top
+    assert "| Figure 0 | [one](#one) | reproduced | 1 of 1 |" in text
+    assert "- y grows: **does not hold**. 0.5 to ∞.\n" in text.split("## Figure 0: two")[1]
+
+
+def test_report_of_what_is_all_reproduced_says_so(page):
+    assert "Nothing: every claim that was tested holds." in page(experiment())
+
+
+def test_report_tells_what_cannot_be_tested(page):
+    collapsed = Finding("y grows", False, "one unit holds 90 %", tested=False)
+    text = page(experiment(findings=(collapsed,)))
+    assert "could not be tested, 0 of 0 claims hold.\n  - Cannot be tested: y grows (one" in text
+    assert "- y grows: **cannot be tested**. One unit holds 90 %." in text
+
+
+def test_report_marks_the_main_claim_and_what_is_beside(page):
+    main = Finding("y grows", True, "1", main=True)
+    beside = Finding("x grows", True, "2", of_paper=False)
+    text = page(experiment(findings=(main, beside)))
+    assert "- y grows: holds (main claim). 1." in text
+    assert "- x grows: holds (beside the paper's claims, not counted). 2." in text
+
+
+def test_report_calls_a_check_of_the_paper_checked(page):
+    text = page(experiment(reproduction=False))
+    assert "| [one](#one) | checked |" in text
+    assert "Verdict: **checked**." in text
+
+
+def test_report_prints_tables_links_and_notes(page):
+    text = page(experiment(show_table=True, data_note="Other data. {photographs}"))
+    assert "| 1 | 0.5 |\n| 2 | ∞ |" in text
+    assert '<a id="one"></a>\n\n## Figure 0: one\n\nThe paper: It grows.\n' in text
+    assert "A note. Other data. On the photographs, see [above](#the-photographs)." in text
+    told = text.split("## The photographs\n")[1].split("\n## ")[0]
+    assert "Made-up descriptors of scenes" in told
+    assert "Searched in [one](#one)." in told
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("n = 10: close to it", "n = 10: close to it"),
+        ("n* of pinv: 14", "n* of pinv: 14"),
+        ("pinv: 0.1", "pinv: 0.1"),
+        ("a random unit", "A random unit"),
+        ("gaps -0.014, -2 and 1-2", "Gaps −0.014, −2 and 1-2"),
+    ],
+)
+def test_report_writes_sentences(page, said, shown):
+    assert f". {shown}." in page(experiment(findings=(Finding("c", True, said),)))
+
+
+def test_report_names_the_measure_of_each_data_set(page):
+    rows = curves("Gardens Point, day", "Gardens Point, night", "UKB-56", "WordNet, n = 10")
+    text = page(experiment(rows=rows))
+    expected = "mAP for Gardens Point, 4-recall@4 for UKB-56, share of matches found for WordNet."
+    assert f"Quality is {expected} A note." in text
+
+
+def test_command_names_data_where_the_result_rests_on_it(page, embeddings):
+    text = page(experiment("real", reads=["wordnet-minilm"]), experiment("made"), data=embeddings)
+    assert "`memvec reproduce real --scale small --data DIR`, " in text
+    assert "`memvec reproduce made --scale small`, " in text
+
+
+def test_command_describes_photographs_first(page, tmp_path):
+    files = ("ukb56/phi1920.npy", "ukb56/gem1280.npy", "ukb56/made384.npy")
+    (tmp_path / "ukb56").mkdir()
+    for name in files:
+        (tmp_path / name).touch()
+    phi, deep, made = files
+    text = page(
+        experiment("phi", reads=[phi, deep]),
+        experiment("deep", reads=[deep]),
+        experiment("made", reads=[made]),
+        data=DataFolders((tmp_path,)),
+    )
+    assert "`memvec reproduce phi --scale small --data DIR --describe`, " in text
+    assert "`memvec reproduce deep --scale small --data DIR`, " in text
+    assert "`memvec reproduce made --scale small`, " in text
+
+
+def test_page_on_data_sets_is_not_replaced_by_one_without(page, embeddings, tmp_path):
+    shown = experiment("real", reads=["wordnet-minilm"]), experiment("theory")
+    before = page(*shown, data=embeddings)
+    with pytest.raises(InvalidValueError, match=r"page\.md shows results on data sets \(real\), "):
+        page(*shown)
+    assert (tmp_path / "page.md").read_text(encoding="utf-8") == before
+    assert "--data DIR" in page(*shown, data=embeddings)
+
+
+def test_check_page_lets_what_needs_no_data_pass(page, embeddings, tmp_path):
+    page(experiment("real", reads=["wordnet-minilm"]), experiment("theory"), data=embeddings)
+    check_page(tmp_path / "page.md", ["theory"])
+    check_page(tmp_path / "elsewhere.md", ["real"])
+    with pytest.raises(InvalidValueError, match="Name the folder of the data sets with --data, or"):
+        check_page(tmp_path / "page.md", ["real"])
+
+
+def luminance(color):
+    red, green, blue = (int(color[place : place + 2], 16) for place in (1, 3, 5))
+    return 0.299 * red + 0.587 * green + 0.114 * blue  # of ITU-R BT.601
+
+
+def test_colours_of_curves_fall_apart_in_grey():
+    values = [luminance(figures.style(place)["color"]) for place in range(8)]
+    assert all(after - before > 20 for before, after in pairwise(values))
+    assert values[-1] < 180  # and stand out from paper
+
+
+def test_curves_differ_in_line_and_marker():
+    looks = [figures.style(place) for place in range(8)]
+    for part in ("linestyle", "marker"):
+        assert len({str(look[part]) for look in looks}) == 8
+
+
+def test_measure_of_a_set_is_told_by_its_name():
+    shown = [*photo_sets(DataFolders(), "smoke"), words(DataFolders(), "smoke", 0)]
+    for data in shown:
+        assert figures.measure(data.name) == LABELS[data.measure]
+    assert figures.measure("something else") == "quality"
+
+
+def test_axes_of_quality_name_the_measure():
+    table = Table("t", CURVES, tuple(curves("Gardens Point, day", "UKB-56", "WordNet")))
+    panels = figures.quality_figure(table).axes
+    assert [panel.get_ylabel() for panel in panels] == ["mAP", "4-recall@4", LABELS["found"]]
+    assert "exhaustive" in panels[0].get_legend_handles_labels()[1]

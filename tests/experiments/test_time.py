@@ -1,0 +1,45 @@
+"""The experiment on execution time does not start where it would not fit."""
+
+import shutil
+from collections import namedtuple
+
+import pytest
+
+from memvec.errors import StorageError
+from memvec.experiments import EXPERIMENTS, Run, run_experiment
+from memvec.experiments import _time as module
+
+TIME = EXPERIMENTS["time"]
+LARGE = Run(TIME.settings["small"], "small")
+Usage = namedtuple("Usage", "total used free")
+
+
+def test_too_little_disk_is_refused(monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(0, 0, 4 * 10**9))
+    with pytest.raises(StorageError, match=r"needs 4.1 GB of disk in .* There are 4.0 GB"):
+        TIME.compute(LARGE)
+
+
+def test_too_little_memory_is_refused(monkeypatch):
+    monkeypatch.setattr(shutil, "disk_usage", lambda folder: Usage(0, 0, 10**12))
+    monkeypatch.setattr(module, "available_memory", lambda: 5 * 10**9)
+    with pytest.raises(StorageError, match=r"needs 9.0 GB of memory. There are 5.0 GB"):
+        TIME.compute(LARGE)
+
+
+def test_result_says_why_it_did_not_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "available_memory", lambda: 10)
+    result = run_experiment(TIME, "smoke", tmp_path)
+    assert result.verdict(TIME).outcome == "not-run"
+    assert "GB of memory" in result.verdict(TIME).note
+
+
+def test_memory_is_that_of_the_system_or_unknown(monkeypatch):
+    found = module.available_memory()
+    assert found is None or found > 10**6
+
+    def fails(*given, **options):
+        raise OSError
+
+    monkeypatch.setattr(module.Path, "read_text", fails)
+    assert module.available_memory() is None
