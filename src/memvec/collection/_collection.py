@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, get_args
 
@@ -196,7 +197,8 @@ class Collection(Joins):
         with self._sealing:
             store.refresh()
             n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
-            store.catalog.give_back_pages()
+            with suppress(OSError):  # a full disk: the next compaction gives them back
+                store.catalog.give_back_pages()
             return n_rows
 
     def _seal(self, progress: bool | None) -> int:
