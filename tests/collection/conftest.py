@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import memvec
+from collection.faults import make_template
 
 DIM = 8
 
@@ -36,3 +37,19 @@ def collection(path):
 @pytest.fixture
 def vectors():
     return np.random.default_rng(5).standard_normal((300, DIM)).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A collection with segments, waiting vectors and deleted ones."""
+    folder = tmp_path_factory.mktemp("template") / "template.mv"
+    make_template(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(template, quick_path):
+    """A copy of it to damage."""
+    copy = quick_path / "damaged.mv"
+    shutil.copytree(template, copy)
+    return copy

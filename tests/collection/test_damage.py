@@ -7,25 +7,11 @@ import numpy as np
 import pytest
 
 import memvec
-from collection.faults import VECTORS, make_template
+from collection.faults import VECTORS
 from memvec.collection import repair_collection, verify_collection
 from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
 
 SUMS = r"is damaged: its checksum \(CRC-32\) is \w{8}, saved was \w{8}"
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("damage") / "template.mv"
-    make_template(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(template, quick_path):
-    copy = quick_path / "damaged.mv"
-    shutil.copytree(template, copy)
-    return copy
 
 
 def files_of(folder):

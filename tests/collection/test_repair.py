@@ -2,28 +2,13 @@
 
 import errno
 import os
-import shutil
 
 import numpy as np
 import pytest
 
 import memvec
-from collection.faults import VECTORS, make_template
+from collection.faults import VECTORS
 from memvec.collection import _checksums, repair_collection, verify_collection
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("repair") / "template.mv"
-    make_template(folder)
-    return folder
-
-
-@pytest.fixture
-def folder(template, quick_path):
-    copy = quick_path / "damaged.mv"
-    shutil.copytree(template, copy)
-    return copy
 
 
 def contents(folder):

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
+from memvec.experiments._fig01_cost_random import simulated_findings
 from memvec.experiments._figures import draw_lines, finish, new_panels, style
 from memvec.experiments._simulate import cap_scores
 from memvec.experiments._table import Cell, Table, plain
@@ -297,20 +298,8 @@ def _better_when_narrower(part: Table) -> Finding:
 
 
 def _of_simulation(part: Table) -> list[Finding]:
-    gaps = _gaps(part)
     missed = part.where(kind="simulated").column("missed")
-    return [
-        Finding(
-            "simulated costs lie on the lines (4 standard errors and 0.002)",
-            max(gaps) <= 1,
-            f"largest gap {max(gaps):.2f} of that, over {len(gaps)} points",
-        ),
-        Finding(
-            "simulated matches at cosine α₀ are missed as often as asked, 1 % (within 0.5 %)",
-            bool(abs(missed.mean() - _MISS_RATE) <= 0.005),
-            f"missed {100 * missed.mean():.2f} %",
-        ),
-    ]
+    return simulated_findings(_gaps(part), missed, _MISS_RATE)
 
 
 def _of_dimension(table: Table) -> Finding:
