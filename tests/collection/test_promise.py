@@ -2,26 +2,21 @@
 
 import json
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
 
 import memvec
 import naive
+from clouds import around
 from memvec.collection import _promise, repair_collection, verify_collection
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.evaluation import Ranges, count_misses, exact_range
 
 DIM, N = 32, 9000
 CENTRES = np.random.default_rng(1).standard_normal((150, DIM))
-
-
-def clustered(seed, n):
-    rng = np.random.default_rng(seed)
-    noise = 0.55 * rng.standard_normal((n, DIM))
-    return naive.unit_rows(CENTRES[rng.integers(len(CENTRES), size=n)] + noise)
-
-
+clustered = partial(around, CENTRES, 0.55)
 VECTORS, QUERIES = clustered(2, N), clustered(3, 1200)
 
 

@@ -1,23 +1,19 @@
 """The k nearest that pass a filter: what the calibration queries know of them."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 import memvec
 import naive
+from clouds import around
 from memvec.collection._ranks import known_ranks
 from memvec.guarantee import CalibrationTable
 
 DIM, N, K = 16, 6000, 5
 CENTRES = np.random.default_rng(1).standard_normal((60, DIM))
-
-
-def clustered(seed, n):
-    rng = np.random.default_rng(seed)
-    noise = 0.6 * rng.standard_normal((n, DIM))
-    return naive.unit_rows(CENTRES[rng.integers(len(CENTRES), size=n)] + noise)
-
-
+clustered = partial(around, CENTRES, 0.6)
 VECTORS, QUERIES = clustered(2, N), clustered(3, 800)
 
 

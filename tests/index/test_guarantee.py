@@ -2,11 +2,13 @@
 
 import json
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 
 import naive
+from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import CorruptIndexError, DriftWarning, InvalidTypeError, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
@@ -15,15 +17,8 @@ from memvec.storage import open_folder, write_folder
 
 DIM = 48
 CENTRES = np.random.default_rng(1).standard_normal((300, DIM))
-
-
-def clustered(seed, n):
-    """Unit rows around 300 centres, with cosines of about 0.8 to each other inside a cluster."""
-    rng = np.random.default_rng(seed)
-    noise = 0.5 * rng.standard_normal((n, DIM))
-    return naive.unit_rows(CENTRES[rng.integers(len(CENTRES), size=n)] + noise)
-
-
+# With cosines of about 0.8 to each other inside a cluster.
+clustered = partial(around, CENTRES, 0.5)
 VECTORS, QUERIES = clustered(2, 12_000), clustered(3, 1500)
 
 

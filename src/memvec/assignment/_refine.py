@@ -12,8 +12,8 @@ from memvec.progress import Advance
 from memvec.types import Float32Array, IntArray
 
 # Clusters whose units a vector tries, its own among them. On 113,659 embeddings in 256 clusters
-# and units of 28, two rounds left 8,300 members to visit at 0.7, with twelve clusters 9,200, and
-# no round 10,100.
+# and units of 28, with noise like that of codes, two rounds left 8,300 members to visit at 0.7,
+# with twelve clusters 9,200, and no round 10,100.
 _NEAR_CLUSTERS = 24
 
 
