@@ -118,3 +118,13 @@ def test_filtered_ranks_are_solved_once(collection, monkeypatch):
     again = collection.search(QUERIES[:3], 4, where=where)
     assert again.certificate == first.certificate
     assert again.ids.tolist() == first.ids.tolist()
+
+
+def test_what_was_solved_goes_with_its_segments(tmp_path):
+    with memvec.open(tmp_path / "c.mv", dim=DIM, miss_rate=0.05, seal_at=0) as collection:
+        collection.add(VECTORS[:3000], metadata=[{"half": i % 2 == 0} for i in range(3000)])
+        collection.seal()
+        collection.search(QUERIES[:1], K, where={"half": True})
+        assert len(collection._promises._ranked) == 1
+        collection.compact()
+        assert not collection._promises._ranked

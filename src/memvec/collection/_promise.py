@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -259,12 +259,11 @@ class Promises:
         """
         if (table := self._table) is not None and number in table.numbers:
             self._table = None
-        for solved in list(self._kept):
-            if number in solved[0]:
-                self._kept.pop(solved, None)
-        for asked in list(self._recent):
-            if number in asked[0]:
-                self._recent.pop(asked, None)
+        everything: tuple[dict[Any, Any], ...] = (self._kept, self._recent, self._ranked)
+        for kept in everything:
+            for key in list(kept):
+                if number in key[0]:
+                    kept.pop(key, None)
 
     def _joint_of_counting(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
         """Return the promise for the rows that count, solved before or now.
