@@ -26,7 +26,7 @@ from benchmarks.tuning import Question, Tuned, Tuner, latencies, measure_misses
 _WARM_UP_VECTORS = 1000
 _FEWEST_TIMED = 20
 # Contenders whose failure is a failure of the benchmark.
-OWN = ("scan", "memvec")
+OWN = ("scan", "memvec", "memvec-reserve")
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,13 @@ def compare(
 
     A library that is not installed, or that fails, is left out with a word on why.
     """
-    contenders = _built(data, similarities[0], names, plan)
+    contenders: dict[str, Contender] = {}
     for position, similarity in enumerate(similarities):
         tuning, judging = data.halves(similarity)
         if position:
-            _rebuild(contenders, data, similarity, plan)
+            _rebuild(contenders, data, tuning, plan)
+        else:
+            contenders = _built(data, tuning, names, plan)
         rows = _tuned_rows(contenders, tuning, plan)
         _judge(rows, judging, plan)
         records = [_record(row, data, judging, plan) for row in rows]
@@ -89,14 +91,15 @@ def compare(
 
 
 def _built(
-    data: SearchSet, similarity: float, names: Sequence[str], plan: Plan
+    data: SearchSet, tuning: Question, names: Sequence[str], plan: Plan
 ) -> dict[str, Contender]:
     contenders = {}
     for key in names:
         try:
             contender = CONTENDERS[key]()
             contender.warm_up(data.vectors[:_WARM_UP_VECTORS])
-            contender.timed_build(data.vectors, similarity, plan.build_threads)
+            contender.tuning_queries = tuning.queries
+            contender.timed_build(data.vectors, tuning.similarity, plan.build_threads)
         except Exception as error:
             # A peer of many minutes must not take the others' figures with it.
             if key in OWN:
@@ -112,11 +115,12 @@ def _built(
 
 
 def _rebuild(
-    contenders: dict[str, Contender], data: SearchSet, similarity: float, plan: Plan
+    contenders: dict[str, Contender], data: SearchSet, tuning: Question, plan: Plan
 ) -> None:
     for contender in contenders.values():
+        contender.tuning_queries = tuning.queries
         if contender.tied_to_similarity:
-            contender.timed_build(data.vectors, similarity, plan.build_threads)
+            contender.timed_build(data.vectors, tuning.similarity, plan.build_threads)
 
 
 def _tuned_rows(contenders: dict[str, Contender], tuning: Question, plan: Plan) -> list[Row]:

@@ -35,6 +35,7 @@ one_level = st.builds(
     unit_size=st.one_of(st.just("auto"), st.integers(1, 30)),
     batch_size=st.one_of(st.none(), st.integers(1, 30)),
     iterations=st.integers(1, 4),
+    homes=st.sampled_from(["auto", 1]),
     codes=st.sampled_from(["auto", "none", "sign", "estimate"]),
     symmetric=st.booleans(),
     unit_words=st.sampled_from(["auto", 1, 3]),
@@ -52,8 +53,23 @@ two_levels = st.builds(
     codes=st.sampled_from(["auto", "sign", "estimate"]),
     reserve=st.sampled_from([0, 7]),
     iterations=st.integers(1, 3),
+    homes=st.sampled_from(["auto", 1]),
 )
-configs = st.one_of(one_level, two_levels)
+two_homes = st.builds(
+    IndexConfig,
+    homes=st.just(2),
+    levels=st.sampled_from([1, 2]),
+    group_size=st.one_of(st.just("auto"), st.integers(1, 40)),
+    unit_size=st.one_of(st.just("auto"), st.integers(1, 20)),
+    codes=st.sampled_from(["auto", "sign", "estimate"]),
+    symmetric=st.booleans(),
+    pca_dim=st.sampled_from([None, None, 5]),
+    center=st.booleans(),
+    reserve=st.sampled_from(["auto", 0, 7]),
+    iterations=st.integers(1, 3),
+    seed=st.integers(0, 5),
+)
+configs = st.one_of(one_level, two_levels, two_homes)
 
 
 def cloud(seed, n=60, dim=12, near=0.35):

@@ -11,6 +11,7 @@ from benchmarks.data import planted_queries, structured_vectors, uniform_vectors
 from benchmarks.peers import BY_NAME_ONLY, CONTENDERS, DEFAULT
 from benchmarks.peers.contender import Answer, Contender, geometric
 from benchmarks.peers.scans import BlasScan
+from benchmarks.search import OWN
 from benchmarks.search_sets import search_set
 from benchmarks.search_tables import exponent
 from benchmarks.tuning import Question, Tuner
@@ -36,7 +37,7 @@ def peers():
     return [
         pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else [])
         for name in CONTENDERS
-        if name not in ("scan", "memvec")
+        if name not in OWN
     ]
 
 

@@ -42,6 +42,7 @@ def _peer(module: str, name: str, *arguments: object) -> _Make:
 CONTENDERS: dict[str, _Make] = {
     "scan": _peer("scans", "BlasScan"),
     "memvec": _peer("memvec_index", "Memvec"),
+    "memvec-reserve": _peer("memvec_index", "Memvec", "memvec, own reserve", True),
     "faiss-flat": _peer("faiss_index", "FaissFlat"),
     "faiss-ivf": _peer("faiss_index", "FaissIvf", 2),
     "faiss-ivf-fine": _peer("faiss_index", "FaissIvf", 8),
@@ -65,7 +66,14 @@ CONTENDERS: dict[str, _Make] = {
 }
 
 # Second builds of a library, and builds of many minutes, run where they are named.
-BY_NAME_ONLY = {"faiss-hnsw-16", "hnswlib-32", "usearch-f32", "svs-f32", "flann-autotuned"}
+BY_NAME_ONLY = {
+    "memvec-reserve",
+    "faiss-hnsw-16",
+    "hnswlib-32",
+    "usearch-f32",
+    "svs-f32",
+    "flann-autotuned",
+}
 DEFAULT = tuple(name for name in CONTENDERS if name not in BY_NAME_ONLY)
 
 DISTRIBUTIONS = (

@@ -53,6 +53,8 @@ class Contender(ABC):
         Whether the index is built for one similarity; the others are built once for all.
     parallel_batches : bool
         Whether a batch can be shared out over threads.
+    tuning_queries : ndarray of shape (n_queries, dim) or None
+        Queries like those to come, for whoever can make use of them in a build.
     build_seconds, build_cpu_seconds : float
         Time of the last build, on the clock and of all threads together.
     """
@@ -62,6 +64,7 @@ class Contender(ABC):
     exact = False
     tied_to_similarity = False
     parallel_batches = True
+    tuning_queries: Float32Array | None = None
     build_seconds = float("nan")
     build_cpu_seconds = float("nan")
     _resident = 0

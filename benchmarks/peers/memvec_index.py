@@ -28,12 +28,18 @@ _ASKED = 0.01
 
 
 class Memvec(Contender):
-    """An index designed for the similarity; the setting is the miss rate asked of a search."""
+    """An index designed for the similarity; the setting is the miss rate asked of a search.
+
+    It is calibrated on the queries that others are tuned on, or on a reserve of its own.
+    """
 
     tied_to_similarity = True
 
-    def __init__(self, name: str = "memvec", config: IndexConfig | None = None) -> None:
+    def __init__(
+        self, name: str = "memvec", reserve: bool = False, config: IndexConfig | None = None
+    ) -> None:
         self.name = name
+        self.reserve = reserve
         self.config = config
 
     def warm_up(self, vectors: Float32Array) -> None:
@@ -42,7 +48,12 @@ class Memvec(Contender):
 
     def build(self, vectors: Float32Array, similarity: float, threads: int) -> None:
         self.index = Index.build(
-            vectors, similarity=similarity, miss_rate=_ASKED, config=self.config, progress=False
+            vectors,
+            similarity=similarity,
+            miss_rate=_ASKED,
+            queries=None if self.reserve else self.tuning_queries,
+            config=self.config,
+            progress=False,
         )
 
     def settings(self, counts: IntArray) -> list[Ladder]:

@@ -24,6 +24,7 @@ _NORMALISE_BLOCK_ROWS = 8192
 
 # A float32 row counts as a unit row when its norm is this near to 1: rounding moves it by 1e-7.
 UNIT_NORM_TOLERANCE = 1e-6
+_FLOAT32 = np.dtype(np.float32)
 
 
 def message(name: str, where: str, expected: str, got: object) -> str:
@@ -33,6 +34,8 @@ def message(name: str, where: str, expected: str, got: object) -> str:
 
 def integer(value: object, name: str, where: str, *, minimum: int = 1) -> int:
     """Return `value` as an int, at least `minimum`."""
+    if type(value) is int and value >= minimum:
+        return value
     expected = f"an integer >= {minimum}"
     if isinstance(value, bool | np.bool_):
         raise InvalidTypeError(message(name, where, expected, repr(value)))
@@ -56,6 +59,9 @@ def real(
     high_open: bool = False,
 ) -> float:
     """Return `value` as a float inside the interval; NaN is always refused."""
+    if type(value) is float and low < value < high:
+        # As nearly always: searches of one query should not wait for the words of an error.
+        return value
     expected = f"a number {_interval(low, high, low_open, high_open)}".rstrip()
     if isinstance(value, bool | str | bytes | np.bool_):
         raise InvalidTypeError(message(name, where, expected, repr(value)))
@@ -188,23 +194,18 @@ def unit_queries(value: object, name: str, where: str, *, dim: int) -> Float32Ar
 
     An array of no queries, shape ``(0, dim)``, is accepted: it has no answers.
     """
-    if _is_unit_row(value, dim):
+    is_row = isinstance(value, np.ndarray) and value.dtype == _FLOAT32 and value.shape == (dim,)
+    if is_row and abs(float(value.dot(value)) - 1.0) <= UNIT_NORM_TOLERANCE:  # type: ignore[attr-defined]
         # One unit row, as services send them: what follows would keep it as it is, in 20 µs.
-        row = np.ascontiguousarray(value, dtype=np.float32).reshape(1, dim)
+        row = cast(Float32Array, value).reshape(1, dim)
         # Kernels would be compiled a second time for rows that are marked read-only.
-        return row if row.flags.writeable else row.copy()
+        return row if row.flags.carray else row.copy()
     array = numbers(value, name, where)
     if array.ndim == 1:
         array = array[np.newaxis, :]
     if array.shape == (0, dim):
         return np.empty((0, dim), dtype=np.float32)
     return unit_rows(array, name, where, dim=dim)
-
-
-def _is_unit_row(value: object, dim: int) -> bool:
-    if not isinstance(value, np.ndarray) or value.dtype != np.float32 or value.shape != (dim,):
-        return False
-    return abs(float(np.dot(value, value)) - 1.0) <= UNIT_NORM_TOLERANCE
 
 
 def _normalise_block(

@@ -133,7 +133,7 @@ def test_two_step_numbers_units_cluster_by_cluster():
 
 
 def test_two_step_refines_like_a_round_of_k_means():
-    vectors = clustered(7, n_clusters=12, copies=20, noise=0.5)
+    vectors = clustered(7, n_clusters=12, copies=20, noise=0.7)
     options = {"n_clusters": 6, "construction": "sum", "normalised": True, "iterations": 3}
     plain = two_step_assignment(vectors, 5, refinements=0, **options)
     refined = two_step_assignment(vectors, 5, refinements=1, **options)

@@ -13,7 +13,7 @@ from naive import unit_rows
 
 def state_of(codes):
     """Return as much of a state as tells what codes its first segment has."""
-    design = SimpleNamespace(config=memvec.IndexConfig(codes=codes))
+    design = SimpleNamespace(config=memvec.IndexConfig(codes=codes), similarity=0.7)
     index = SimpleNamespace(design=design)
     return SimpleNamespace(segments=[SimpleNamespace(rows=SimpleNamespace(index=index))])
 

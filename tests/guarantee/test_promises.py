@@ -67,7 +67,7 @@ def test_row_passes_where_the_search_returns_the_vector(name, level):
     """What the table says of a match is what a search does with it."""
     index, table = pool(name).index, pool(name).table
     some = table.rows(table.queries < 150).above(pool(name).similarity)
-    lines = Draw(pool(name).calibration(table), some, pool(name).similarity).lines(level, 0.05)
+    lines = Draw(pool(name).calibration(table), some, pool(name).similarity).lines(level, 0.1)
     queries = small_set(name).queries[:150]
     hits = index._parts.cascade.search(queries, pool(name).similarity, lines, 1)
     found = {

@@ -101,7 +101,7 @@ def test_planted_evidence_is_named(index):
 
 def test_calibration_on_queries_of_the_caller(truth):
     built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05, queries=clustered(4, 1000))
-    assert built.labels.min() == 0  # nothing is kept out
+    assert (built.labels < 0).sum() == 60  # strays, one in 200; nothing else is kept out
     hits = built.range_search(QUERIES)
     misses = count_misses(truth, hits)
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
@@ -222,7 +222,7 @@ def test_drift_is_noticed_once_and_marks_certificates():
             built.range_search(clustered(seed, 4000))
     assert not built.range_search(QUERIES[:1]).certificate.drifted
     assert "do not differ" in str(built.health)
-    strange = np.random.default_rng(5).standard_normal((8000, DIM))
+    strange = np.random.default_rng(5).standard_normal((16_000, DIM))
     with pytest.warns(DriftWarning, match="Recent queries differ"):
         built.range_search(strange)
     certificate = built.range_search(QUERIES[:1]).certificate

@@ -137,7 +137,7 @@ def test_promise_rests_on_the_reserve_where_it_has_matches(levels):
     assert not hits.certificate.planted
     assert hits.certificate.n_queries >= 100
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
-    # Seen: 0.027 with one level, 0.037 with two.
+    # Seen: 0.042 with one level, 0.035 with two.
     assert misses.miss_rate >= 0.05 / 3
 
 
@@ -395,6 +395,9 @@ def test_bad_questions_are_refused(call, text):
         (lambda: IndexConfig(ridge=1.0), "0 for 'auto'. Got 1.0"),
         (lambda: IndexConfig(levels=3), "'levels' .* Got 3"),
         (lambda: IndexConfig(levels=2, codes="none"), "'levels' .* 1 for float32 tests"),
+        (lambda: IndexConfig(homes=3), "'homes' .* one of 'auto', 1, 2. Got 3"),
+        (lambda: IndexConfig(homes=2, codes="none"), "'homes' .* 1 for float32 tests"),
+        (lambda: IndexConfig(homes=2, assignment="random"), "'homes' .* random assignment. Got 2"),
         (lambda: Index.build(np.eye(3), config=IndexConfig(pca_dim=9)), "'pca_dim' .* 3. Got 9"),
         (lambda: IndexConfig(pca_dim=0), "'pca_dim' .* Got 0"),
         (lambda: IndexConfig(group_size=0), "'group_size' .* Got 0"),

@@ -23,6 +23,8 @@ QUERIES = naive.unit_rows(ROWS[:50] + 0.1 * np.random.default_rng(2).standard_no
         IndexConfig(codes="sign"),
         IndexConfig(),
         IndexConfig(levels=2),
+        IndexConfig(homes=2),
+        IndexConfig(homes=2, levels=2, center=True),
         IndexConfig(pca_dim=20, whiten=True),
         IndexConfig(center=True),
         IndexConfig(construction="ridge", ridge=np.inf, unit_size=np.int64(40)),
@@ -49,13 +51,28 @@ def test_saving_replaces_an_index(tmp_path):
 
 
 def test_an_index_without_all_its_arrays_is_refused(tmp_path):
-    Index.build(ROWS[:100]).save(tmp_path / "index.mv")
+    Index.build(ROWS[:100], config=IndexConfig(homes=2)).save(tmp_path / "index.mv")
     arrays, meta = open_folder(tmp_path / "index.mv")
-    for missing in ("offsets", "codes"):
+    for missing in ("offsets", "codes", "run_offsets", "run_rows"):
         kept = {name: np.array(array) for name, array in arrays.items() if name != missing}
         write_folder(tmp_path / "broken.mv", kept, meta)
         with pytest.raises(CorruptIndexError, match=f"does not hold a whole index.*{missing}"):
             Index.open(tmp_path / "broken.mv")
+
+
+def test_index_saved_before_there_were_homes_has_one(tmp_path):
+    index = Index.build(ROWS, config=IndexConfig(assignment="kmeans", homes=1))
+    index.save(tmp_path / "index.mv")
+    arrays, meta = open_folder(tmp_path / "index.mv")
+    old = {name: np.array(array) for name, array in arrays.items() if not name.startswith("run_")}
+    assert len(old) == len(arrays) - 2
+    del meta["design"]["config"]["homes"]
+    write_folder(tmp_path / "old.mv", old, meta)
+    opened = Index.open(tmp_path / "old.mv", verify=True)
+    assert opened.config.homes == 1
+    one, other = (each.range_search(QUERIES, 0.7) for each in (index, opened))
+    np.testing.assert_array_equal(one.ids, other.ids)
+    np.testing.assert_array_equal(one.work.members_tested, other.work.members_tested)
 
 
 def test_missing_and_foreign_folders_are_refused(tmp_path):

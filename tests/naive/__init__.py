@@ -1,6 +1,14 @@
 """Slow, obvious twins of everything fast. Nothing here imports the package."""
 
-from naive.codes import disagreement, levels, passes, sign_bits, unpack
+from naive.codes import (
+    disagreement,
+    levels,
+    most_disagreement,
+    passes,
+    sign_bits,
+    slack_left,
+    unpack,
+)
 from naive.collection import DictCollection
 from naive.collection import passes as passes_filter
 from naive.evaluation import (
@@ -14,18 +22,22 @@ from naive.evaluation import (
 from naive.scores import canonical_score, matches, sorted_scores, unit_rows
 from naive.units import (
     best_units,
+    columns_by_score,
     imbalance,
     memory_vector,
     pinv_memory_vector,
     range_in_units,
     ridge_memory_vector,
+    second_losses,
     unit_test,
+    units_of_groups,
 )
 
 __all__ = [
     "DictCollection",
     "best_units",
     "canonical_score",
+    "columns_by_score",
     "complexity_ratio",
     "disagreement",
     "imbalance",
@@ -34,17 +46,21 @@ __all__ = [
     "matches",
     "memory_vector",
     "misses",
+    "most_disagreement",
     "passes",
     "passes_filter",
     "pinv_memory_vector",
     "plain_average_precision",
     "range_in_units",
     "ridge_memory_vector",
+    "second_losses",
     "sign_bits",
+    "slack_left",
     "sorted_scores",
     "trapezoid_average_precision",
     "unit_rows",
     "unit_test",
+    "units_of_groups",
     "unpack",
     "write_vecs",
 ]

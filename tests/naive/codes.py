@@ -25,6 +25,23 @@ def disagreement(code_bits, query_bits, query_levels):
     )
 
 
+def most_disagreement(total, energy, slack, tested_at, gain, scale):
+    """The most that 2p may be at a scale: Σv + slack·√Σv² − gain·α·scale, by any line."""
+    pairs = zip(slack.tolist(), tested_at.tolist(), strict=True)
+    return max(total + s * np.sqrt(energy) - gain * at * scale for s, at in pairs)
+
+
+def slack_left(scores, slopes, tested_at, slack):
+    """What is left of the slack of the best line, at the stage that has least; a miss below 0."""
+    return min(
+        max(
+            given[stage] - (at * slopes[stage] - scores[stage])
+            for at, given in zip(tested_at, slack, strict=True)
+        )
+        for stage in range(len(scores))
+    )
+
+
 def passes(code_bits, query_bits, query_levels, slack, need):
     """The test of a stage: Σv − 2p ≥ need − slack·√Σv²."""
     v = query_levels.astype(np.float64)

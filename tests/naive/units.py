@@ -40,6 +40,27 @@ def best_units(vectors, unit_vectors):
     return best, scores >= best[:, np.newaxis] - 1e-5 * np.abs(unit_vectors).sum(axis=1).max()
 
 
+def columns_by_score(scores, count):
+    """The columns of the highest scores of each row, falling; equal ones in rising order."""
+    return [sorted(range(len(row)), key=lambda j: (-row[j], j))[:count] for row in scores]
+
+
+def units_of_groups(groups, starts):
+    """The units of some groups, of which group g holds those from ``starts[g]`` on."""
+    return [unit for group in groups for unit in range(starts[group], starts[group + 1])]
+
+
+def second_losses(vector, units, home, pull, least_share):
+    """SOAR's ‖r′‖² + λ(r′ᵀr)²/‖r‖² of every unit; infinity for the home and for units far off."""
+    x, rows = vector.astype(np.float64), units.astype(np.float64)
+    residuals = [x - (x @ unit) * unit for unit in rows]
+    own = residuals[home]
+    losses = [r @ r + pull * (r @ own) ** 2 / max(own @ own, 1e-6) for r in residuals]
+    least = least_share * (x @ rows[home])
+    out = [unit == home or x @ rows[unit] <= least for unit in range(len(rows))]
+    return np.where(out, np.inf, losses)
+
+
 def imbalance(labels, n_units):
     return n_units * sum((np.sum(labels == unit) / len(labels)) ** 2 for unit in range(n_units))
 

@@ -89,7 +89,7 @@ def run_kmeans(
     """Run k-means on unit rows; the arguments are those of `kmeans_assignment`, checked."""
     nearest = NearestUnits(rows, threads)
     seed_units(rows, n_units, rng, nearest, advance)
-    fill_empty_units(nearest, n_units)
+    fill_empty_units(nearest.labels, nearest.best, n_units)
     unit_vectors = np.empty((n_units, rows.shape[1]), dtype=np.float32)
     changed = np.arange(n_units)
     n_moved_before = len(rows)
@@ -100,7 +100,7 @@ def run_kmeans(
             rows, state, changed, construction, normalised, threads
         )
         nearest.update(unit_vectors, changed, advance)
-        fill_empty_units(nearest, n_units)
+        fill_empty_units(nearest.labels, nearest.best, n_units)
         moved = before != nearest.labels
         n_moved = int(moved.sum())
         solves = construction != "sum"
@@ -140,17 +140,25 @@ def _representatives(
     )
 
 
-def fill_empty_units(nearest: NearestUnits, n_units: int) -> None:
-    """Give every empty unit the vector that scores lowest in a unit which can spare it."""
-    sizes = np.bincount(nearest.labels, minlength=n_units)
+def fill_empty_units(labels: IntArray, best: Float32Array, n_units: int) -> None:
+    """Give every empty unit the vector that scores lowest in a unit which can spare it.
+
+    Parameters
+    ----------
+    labels : ndarray of shape (n_vectors,)
+        The unit of each vector; changed in place.
+    best : ndarray of shape (n_vectors,)
+        Its score with it.
+    """
+    sizes = np.bincount(labels, minlength=n_units)
     empty = np.flatnonzero(sizes == 0)
     if not len(empty):
         return
-    worst_first = iter(np.argsort(nearest.best, kind="stable"))
+    worst_first = iter(np.argsort(best, kind="stable"))
     for unit in empty:
-        row = next(row for row in worst_first if sizes[nearest.labels[row]] > 1)
-        sizes[nearest.labels[row]] -= 1
-        nearest.labels[row] = unit
+        row = next(row for row in worst_first if sizes[labels[row]] > 1)
+        sizes[labels[row]] -= 1
+        labels[row] = unit
 
 
 __all__ = ["DEFAULT_ITERATIONS", "fill_empty_units", "kmeans_assignment", "run_kmeans"]

@@ -38,11 +38,6 @@ class NearestUnits:
         # No unit but the best scored higher when it was last tried.
         self._second = np.full(len(vectors), -np.inf, dtype=np.float32)
 
-    def forget(self) -> None:
-        """Go back to the beginning, where no unit was seen."""
-        self.labels[:] = -1
-        self.best[:] = self._second[:] = -np.inf
-
     def see(self, unit_vectors: Float32Array, units: IntArray, advance: Advance) -> None:
         """Let every vector try some more units, and keep the best."""
         self.try_units(np.arange(len(self._vectors)), unit_vectors, units)

@@ -9,6 +9,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.assignment._kmeans import DEFAULT_ITERATIONS, fill_empty_units, run_kmeans
+from memvec.assignment._near_groups import NearGroups
 from memvec.assignment._nearest import NearestUnits
 from memvec.assignment._refine import refine_units
 from memvec.assignment._result import Assignment
@@ -130,24 +131,22 @@ def two_step_assignment(
     refinements = checks.integer(refinements, "refinements", where, minimum=0)
     checks.integer(iterations, "iterations", where)
     rng = checks.generator(seed, where)
-    coarse = sampled_assignment(
-        rows,
-        -(-len(rows) // n_clusters),
-        construction="sum",
-        normalised=True,
-        iterations=iterations,
-        seed=rng,
-        threads=threads,
-        progress=progress,
+    centroids, _ = _sampled_units(
+        rows, n_clusters, None, "sum", True, iterations, rng, threads, progress
     )
-    clusters = np.split(coarse.order, coarse.offsets[1:-1])
-    shares = _share_out(n_units, coarse.sizes)
+    nearby = NearGroups.of(rows, centroids, threads).without_deserted()
+    own = nearby.nearest
+    sizes = np.bincount(own)
+    clusters = np.split(np.argsort(own, kind="stable"), np.cumsum(sizes)[:-1])
+    shares = _share_out(n_units, sizes)
     found = _kmeans_in_parts(
         rows, clusters, shares, construction, normalised, iterations, rng, threads, progress
     )
     found = replace(found, group_offsets=np.cumsum([0, *shares]))
     with progress_bar("k-means", len(rows) * refinements, progress) as advance:
-        labels = refine_units(rows, found, construction, normalised, refinements, threads, advance)
+        labels = refine_units(
+            found, nearby, construction, normalised, refinements, threads, advance
+        )
     return replace(found, labels=labels)
 
 
@@ -193,35 +192,54 @@ def sampled_assignment(
     where = "sampled_assignment"
     rows = checks.unit_rows(vectors, "vectors", where, copy=False)
     n_units = number_of_units(len(rows), unit_size, where)
-    if sample_size is None:
-        sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)
-    sample_size = checks.integer(sample_size, "sample_size", where)
+    if sample_size is not None:
+        sample_size = checks.integer(sample_size, "sample_size", where)
     checks.integer(iterations, "iterations", where)
     rng = checks.generator(seed, where)
-    n_sampled = min(max(sample_size, n_units), len(rows))
-    total = n_sampled * (iterations - 1 + SEEDING_ROUNDS)
+    representatives, found = _sampled_units(
+        rows, n_units, sample_size, construction, normalised, iterations, rng, threads, progress
+    )
+    if len(found.labels) == len(rows):
+        return found
+    nearest = NearestUnits(rows, threads)
+    with progress_bar("assignment", len(rows), progress) as advance:
+        nearest.see(representatives, np.arange(n_units), advance)
+    fill_empty_units(nearest.labels, nearest.best, n_units)
+    return Assignment(nearest.labels, n_units, found.iterations, found.converged)
+
+
+def _sampled_units(
+    rows: Float32Array,
+    n_units: int,
+    sample_size: int | None,
+    construction: Construction,
+    normalised: bool,
+    iterations: int,
+    rng: np.random.Generator,
+    threads: int | None,
+    progress: bool | None,
+) -> tuple[Float32Array, Assignment]:
+    """Run k-means on a sample; return the representatives, and the units of the sample."""
+    if sample_size is None:
+        sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)
+    sample = np.arange(len(rows))
+    if max(sample_size, n_units) < len(rows):
+        sample = np.sort(rng.choice(len(rows), max(sample_size, n_units), replace=False))
+    seen = rows if len(sample) == len(rows) else rows[sample]
+    total = len(sample) * (iterations - 1 + SEEDING_ROUNDS)
     with progress_bar("k-means", total, progress) as advance:
-        if n_sampled == len(rows):
-            return run_kmeans(
-                rows, n_units, construction, normalised, iterations, rng, threads, advance
-            )
-        sample = np.sort(rng.choice(len(rows), n_sampled, replace=False))
         found = run_kmeans(
-            rows[sample], n_units, construction, normalised, iterations, rng, threads, advance
+            seen, n_units, construction, normalised, iterations, rng, threads, advance
         )
     representatives = memory_vectors(
-        rows,
+        seen,
         found.offsets,
-        order=sample[found.order],
+        order=found.order,
         construction=construction,
         normalised=normalised,
         threads=threads,
     )
-    nearest = NearestUnits(rows, threads)
-    with progress_bar("assignment", len(rows), progress) as advance:
-        nearest.see(representatives, np.arange(n_units), advance)
-    fill_empty_units(nearest, n_units)
-    return Assignment(nearest.labels, n_units, found.iterations, found.converged)
+    return representatives, found
 
 
 def _share_out(total: int, sizes: IntArray) -> list[int]:

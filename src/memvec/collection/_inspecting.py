@@ -140,7 +140,7 @@ class Inspections(Searches):
         level = self._similarity(similarity, caller)
         request = self._range_request(miss_rate, guarantee, confidence, caller)
         state, passing = self._passing(where, caller)
-        exactly = replace(request, guarantee="exact")
+        exactly = request._replace(guarantee="exact")
         found, truth = (
             self._keys_found(state, passing, rows, level, asked, where, caller)
             for asked in (request, exactly)

@@ -192,7 +192,7 @@ class Promises:
         if scanned or not state.segments:
             return _exact(request, None)
         if request.guarantee == "exact":
-            fast = replace(request, guarantee="expected", explicit=False)
+            fast = request._replace(guarantee="expected", explicit=False)
             first = self.of_best(state, passing, k, fast, where, filtered=filtered)
             return replace(_exact(request, None), first=first)
         best = self._best_passing(state, passing, k, request) if filtered else None

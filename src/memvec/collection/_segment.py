@@ -115,8 +115,8 @@ class Segment:
 
     @cached_property
     def reserve(self) -> IntArray:
-        """The rows that are in no unit, in the order in which they were calibrated on."""
-        return np.flatnonzero(self.index.labels == -1)
+        """The rows that are calibrated on, in that order."""
+        return self.index.reserve
 
     def vectors(self, rows: IntArray) -> Float32Array:
         """Return the vectors of some rows."""

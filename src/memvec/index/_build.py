@@ -101,7 +101,7 @@ def build_parts(
     if made.codes == "none":
         cascade = FloatCascade.of_units(units, promise.similarity, design.effective_dim)
     else:
-        cascade = encode_units(units, tested, made, progress)
+        cascade = encode_units(units, tested, promise.similarity, made, progress)
     evidence = gather_evidence(cascade, queries, size, promise.similarity, made.seed, progress)
     return IndexParts(design, cascade, evidence)
 
@@ -192,11 +192,16 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     settings = dict(meta["design"])
     config = dict(settings["config"])
     config["ridge"] = float(config["ridge"])
+    config.setdefault("homes", 1)
     settings["similarities"] = tuple(settings["similarities"])
     design = IndexDesign(**{**settings, "config": IndexConfig(**config)})
     projection = None
     if "projection_mean" in arrays:
         projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
+    if config["homes"] == 1:
+        # Runs are units; before vectors could have two homes, none were written.
+        arrays.setdefault("run_offsets", arrays["offsets"])
+        arrays.setdefault("run_rows", np.empty(0, dtype=np.int32))
     names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
     units = Units(projection=projection, **{name: arrays[name] for name in names})
     cascade: CodeCascade | FloatCascade
@@ -204,6 +209,7 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
         codes = dict(meta["codes"])
         prefix_scale, own_scales = codes.pop("prefix_scale"), codes.pop("own_scales")
         cascade = CodeCascade(
+            similarity=design.similarity,
             units=units,
             space=CodeSpace(units.unit_vectors.shape[1], arrays["flips"], **codes),
             prefix_scale=prefix_scale,

@@ -60,6 +60,11 @@ class Slack:
     lines: Lines
     certificate: Certificate
 
+    @cached_property
+    def is_natural(self) -> bool:
+        """Whether the promise rests on calibration queries, which others can drift from."""
+        return self.certificate.source in ("reserve", "queries")
+
 
 @dataclass(frozen=True, eq=False)
 class _Anchor:

@@ -17,6 +17,7 @@ from memvec.index._units import Units
 from memvec.kernels import (
     FLOAT32_SLACK,
     N_STAGES,
+    PREFIX_STAGE,
     calibrate_codes,
     calibrate_vectors,
     estimate_scores,
@@ -190,6 +191,8 @@ class CodeCascade:
 
     Attributes
     ----------
+    similarity : float
+        At which the better of a vector's two homes is told, in calibration.
     units : Units
         What is searched.
     space : CodeSpace
@@ -202,8 +205,8 @@ class CodeCascade:
         Codes of the units, word by word inside each group; empty without groups.
     unit_scales : ndarray of shape (n_tested,)
         What a match 1 scores on each unit, in units of its code.
-    prefix : ndarray of shape (n_vectors * n_prefix,)
-        First words of the members' codes, word by word inside each unit.
+    prefix : ndarray of shape (n_slots * n_prefix,)
+        First words of the members' codes, word by word inside each unit; guests are among them.
     prefix_scale : float
         The mean sum of magnitudes behind them.
     codes : ndarray of shape (n_vectors, n_words)
@@ -214,6 +217,7 @@ class CodeCascade:
         Whether each member has its own; the paper's codes have one for all.
     """
 
+    similarity: float
     units: Units
     space: CodeSpace
     top_blocks: WordArray
@@ -282,7 +286,7 @@ class CodeCascade:
     @property
     def n_prefix(self) -> int:
         """Words of a member's code that are tested first."""
-        return len(self.prefix) // len(self.codes)
+        return len(self.prefix) // int(self.units.run_offsets[-1])
 
     def search(
         self,
@@ -294,13 +298,12 @@ class CodeCascade:
     ) -> Found:
         """Return the matches of all queries."""
         at, slack = lines.for_kernel
-        arrays, as_tested = self._searched, self.units.as_tested
+        units, arrays = self.units, self._searched
         search: Callable[..., int] = search_codes
 
         def some(rows: Float32Array, room: Room) -> int:
-            return int(
-                search(rows, as_tested(rows), similarity, at, slack, *arrays, allowed, *room)
-            )
+            tested = rows if units.projection is None else units.as_tested(rows)
+            return search(rows, tested, similarity, at, slack, *arrays, allowed, *room)
 
         return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
 
@@ -319,23 +322,56 @@ class CodeCascade:
             self.unit_runs,
             self.unit_scales,
             units.n_tested,
-            units.offsets,
+            units.run_offsets,
+            units.run_rows,
+            units.homes,
             units.largest_run,
             self.prefix,
-            np.float32(self.prefix_scale),
+            self._scale_ranges,
             self.codes,
             self.code_scales,
             units.vectors,
             units.keys,
         )
 
+    @cached_property
+    def _scale_ranges(self) -> Float32Array:
+        """The least and the largest scale of each stage; (0, 0) where it tests nothing."""
+        n_top = self.units.n_groups or self.units.n_tested
+        of_first_words = np.array([self.prefix_scale], dtype=np.float32)
+        stages = [self.top_scales[:n_top], self.unit_scales, of_first_words, self.code_scales]
+        ranges = [(one.min(), one.max()) if len(one) else (0.0, 0.0) for one in stages]
+        return np.array(ranges, dtype=np.float32)
+
     def calibrate(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
     ) -> tuple[Float32Array, Float32Array]:
-        """Return what the stages see of given pairs."""
+        """Return what the stages see of given pairs, at the better of a row's two homes.
+
+        The better one is that of the similarity the index is designed for. Elsewhere the other may
+        be: then more is found than calibration knows of.
+        """
+        units = self.units
+        seen = self._calibrate_at(units.unit_of(row_of), queries, query_of, row_of)
+        if not len(units.run_rows):
+            return seen
+        other = self._calibrate_at(
+            units.second_homes[row_of].astype(np.int64), queries, query_of, row_of
+        )
+        better = (self._needed(*other) < self._needed(*seen))[:, np.newaxis]
+        return np.where(better, other[0], seen[0]), np.where(better, other[1], seen[1])
+
+    def _needed(self, scores: Float32Array, slopes: Float32Array) -> Float32Array:
+        """Return the slack that the tests of groups and units need of each pair."""
+        needed = self.similarity * slopes[:, :PREFIX_STAGE] - scores[:, :PREFIX_STAGE]
+        return np.asarray(needed.max(axis=1))
+
+    def _calibrate_at(
+        self, unit_of: IntArray, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the stages see of given pairs, whose rows are tested in given units."""
         space, units = self.space, self.units
         scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
-        unit_of = units.unit_of(row_of)
         calibrate_codes(
             units.as_tested(queries),
             query_of,

@@ -79,6 +79,9 @@ class IndexConfig:
         Run k-means in random batches of this many vectors (the paper's batch assignment).
     iterations : int
         Rounds of k-means at most.
+    homes : {"auto", 1, 2}
+        Units that each vector is found by. A second one, near it but on another side than its own,
+        finds those that their own unit stands for badly; it needs k-means and codes.
     codes : {"auto", "none", "sign", "estimate"}
         Test float32 memory vectors and members, or their sign codes: as in the paper ("sign"), or
         with the scale that makes them estimates of the inner product.
@@ -112,6 +115,7 @@ class IndexConfig:
     group_size: int | Auto = "auto"
     batch_size: int | None = None
     iterations: int = 10
+    homes: Literal["auto", 1, 2] = "auto"
     codes: CodesName | Auto = "auto"
     symmetric: bool = False
     unit_words: int | Auto = "auto"
@@ -129,7 +133,7 @@ class IndexConfig:
         checks.choice(self.kmeans_rule, "kmeans_rule", where, tuple(KMEANS_RULES))
         self._keep("ridge", checks.real(self.ridge, "ridge", where, low=0.0))
         self._check_numbers(where)
-        self._check_levels(where)
+        self._check_twos(where)
         if self.ridge > 0 and self.construction != "ridge":
             raise InvalidValueError(
                 checks.message("ridge", where, f"0 for {self.construction!r}", self.ridge)
@@ -144,16 +148,23 @@ class IndexConfig:
             value = getattr(self, name)
             if value is not None and value != "auto":
                 self._keep(name, checks.integer(value, name, where, minimum=minimum))
-        if self.levels not in ("auto", 1, 2):
-            expected = "one of 'auto', 1, 2"
-            raise InvalidValueError(checks.message("levels", where, expected, repr(self.levels)))
+        for name in ("levels", "homes"):
+            value = getattr(self, name)
+            if value not in ("auto", 1, 2):
+                expected = "one of 'auto', 1, 2"
+                raise InvalidValueError(checks.message(name, where, expected, repr(value)))
+            if value != "auto":
+                self._keep(name, int(value))
 
-    def _check_levels(self, where: str) -> None:
-        if self.levels != 2:
-            return
-        if self.codes == "none" or self.assignment == "random" or self.batch_size is not None:
+    def _check_twos(self, where: str) -> None:
+        """Refuse two levels and two homes where there is nothing that they could be made of."""
+        plain = self.codes == "none" or self.assignment == "random"
+        if self.levels == 2 and (plain or self.batch_size is not None):
             expected = "1 for float32 tests, random assignment and batches"
             raise InvalidValueError(checks.message("levels", where, expected, 2))
+        if self.homes == 2 and plain:
+            expected = "1 for float32 tests and random assignment"
+            raise InvalidValueError(checks.message("homes", where, expected, 2))
 
     @property
     def projects(self) -> bool:

@@ -56,14 +56,14 @@ class MachineCosts:
     """
 
     version: int = _VERSION
-    query: float = 17_000.0
-    code: float = 0.25
+    query: float = 14_700.0
+    code: float = 0.36
     word: float = 0.19
     memory_word: float = 0.56
     cache: float = 14e6
-    run: float = 210.0
-    visit: float = 47.0
-    member_word: float = 0.37
+    run: float = 150.0
+    visit: float = 40.0
+    member_word: float = 0.40
 
     def __post_init__(self) -> None:
         where = "MachineCosts"

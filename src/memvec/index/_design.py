@@ -22,17 +22,20 @@ _PAIRS = 50_000
 _FILLED = 0.5
 _LOOKED_AT, _LOOKED_AMONG = 256, 4096
 _NEARER = 0.1
-# The share of k-means units that pass grows with their size, n·c(α): on 113,659 sentence embeddings
-# units of 28 passed to 11, 4.8 and 1.8 % at 0.6, 0.7 and 0.8. What passes two tests, of groups and
-# of units, is more by this factor, since they share the misses.
-_PASSED_AT_07, _PASSED_FALL, _SHARED_MISSES = 1.7e-3, 9.0, 1.6
+# The share of k-means units that pass, c·n^p·exp(−f(α − 0.7)) of units of n: (c, p, f) for vectors
+# of one home and of two. On 113,659 sentence embeddings 11, 4.8 and 1.8 % of units of 28 passed at
+# 0.6, 0.7 and 0.8 with one home; with two, 4.0, 1.7 and 1.4 %, and 5.3, 2.6 and 1.9 % of units of
+# 56.
+_PASSED = {1: (1.7e-3, 1.0, 9.0), 2: (2.4e-3, 0.6, 4.0)}
+# What passes two tests, of groups and of units, is more by this factor: they share the misses.
+_SHARED_MISSES = 1.6
 # What the second level must save to be worth its trouble.
 _WORTH_A_LEVEL = 0.1
 # k-means units that pass lie together, as those of one cluster are neighbours: about so many.
 _TOGETHER = 8
-# The share grows faster than their size beyond forty: a million structured vectors were searched
-# five times as fast in units of 28 as in units of 56.
-_KMEANS_SIZES = (10, 14, 20, 28, 40)
+# Vectors of one home pass faster than their units grow beyond forty: a million structured ones were
+# searched five times as fast in units of 28 as in units of 56.
+_KMEANS_SIZES = {1: (10, 14, 20, 28, 40), 2: (10, 14, 20, 28, 40, 56, 80)}
 _GROUP_SIZES = (100, 200, 333, 500, 1000, 2000)
 # Up to forty members pinv left as few members to visit as the centroid on embeddings, and a third
 # of them on structured vectors; beyond, it leaves more on embeddings.
@@ -93,9 +96,10 @@ class IndexDesign:
         made = self.config
         tests = "float32" if made.codes == "none" else f"{64 * int(made.unit_words)}-bit codes"
         groups = f" in groups of {made.group_size}" if made.levels == 2 else ""
+        homes = ", two for each vector" if made.homes == 2 else ""
         return (
-            f"{made.assignment} units of {made.unit_size}{groups}, {made.construction} memory "
-            f"vectors tested by {tests}, for similarity {self.similarity:g} and miss rate "
+            f"{made.assignment} units of {made.unit_size}{groups}{homes}, {made.construction} "
+            f"memory vectors tested by {tests}, for similarity {self.similarity:g} and miss rate "
             f"{self.miss_rate:g}; effective dimension {self.effective_dim:.0f} of {self.dim}"
         )
 
@@ -113,8 +117,8 @@ def design_index(
     uniform = effective >= _FILLED * dim and not _has_clusters(rows, effective, config.seed)
     made = config
     if made.assignment == "auto":
-        # Groups and batches are made by k-means: who asks for them asks for it.
-        random = uniform and made.levels != 2 and made.batch_size is None
+        # Groups, batches and second homes are of k-means: who asks for them asks for it.
+        random = uniform and 2 not in (made.levels, made.homes) and made.batch_size is None
         made = replace(made, assignment="random" if random else "kmeans")
     if made.codes == "auto":
         made = replace(made, codes="estimate")
@@ -127,6 +131,8 @@ def design_index(
         made, time = _design_kmeans_units(made, rows.shape, similarity, costs)
     if made.levels == "auto":
         made = replace(made, levels=1)
+    if made.homes == "auto":
+        made = replace(made, homes=1)
     if made.group_size == "auto":
         made = replace(made, group_size=made.unit_size)
     if made.construction == "auto":
@@ -241,10 +247,16 @@ def _design_kmeans_units(
     levels: tuple[Literal[1, 2], ...] = (1, 2) if config.batch_size is None else (1,)
     if config.levels != "auto":
         levels = (config.levels,)
-    sizes = _KMEANS_SIZES if config.unit_size == "auto" else (config.unit_size,)
+    homes = 2 if config.homes == "auto" else config.homes
+    sizes = _KMEANS_SIZES[homes] if config.unit_size == "auto" else (config.unit_size,)
     groups = _GROUP_SIZES if config.group_size == "auto" else (config.group_size,)
     tried = [
-        (_kmeans_units_time(n_vectors, words, n, group, similarity, costs), level, n, group or n)
+        (
+            _kmeans_units_time(n_vectors, words, n, homes, group, similarity, costs),
+            level,
+            n,
+            group or n,
+        )
         for level in levels
         for n in sorted({min(n, n_vectors) for n in sizes})
         for group in (sorted({min(max(g, n), n_vectors) for g in groups}) if level == 2 else (0,))
@@ -252,30 +264,40 @@ def _design_kmeans_units(
     time, level, size, group = min(
         tried, key=lambda one: (one[0] * (1 + _WORTH_A_LEVEL * (one[1] - 1)), *one[1:])
     )
-    made = replace(config, unit_words=words, levels=level, unit_size=size, group_size=group)
+    made = replace(
+        config, unit_words=words, levels=level, unit_size=size, group_size=group, homes=homes
+    )
     return made, time
 
 
 def _kmeans_units_time(
-    n_vectors: int, words: int, size: int, group: int, similarity: float, costs: MachineCosts
+    n_vectors: int,
+    words: int,
+    size: int,
+    homes: Literal[1, 2],
+    group: int,
+    similarity: float,
+    costs: MachineCosts,
 ) -> float:
     """Return the expected microseconds of a query; groups of 0 vectors are no groups."""
-    n_units, passed = n_vectors / size, _passed(size, similarity)
+    n_units, passed = n_vectors / size, _passed(size, homes, similarity)
     time = costs.query
     if group:
-        n_groups, in_groups = n_vectors / group, _passed(group, similarity)
+        n_groups, in_groups = n_vectors / group, _passed(group, 1, similarity)
         time += costs.scan(n_groups, words)
         time += costs.visits(n_groups, in_groups, group / size, words, together=_TOGETHER)
         passed = min(1.0, _SHARED_MISSES * passed)
     else:
         time += costs.scan(n_units, words)
-    time += costs.visits(n_units, passed, size, PREFIX_WORDS["kmeans"], together=_TOGETHER)
+    slots = homes * size
+    time += costs.visits(n_units, passed, slots, PREFIX_WORDS["kmeans"], together=_TOGETHER)
     return 1e-3 * time
 
 
-def _passed(size: float, similarity: float) -> float:
+def _passed(size: float, homes: Literal[1, 2], similarity: float) -> float:
     """Return the share of k-means units of a size that pass."""
-    return min(1.0, size * _PASSED_AT_07 * math.exp(-_PASSED_FALL * (similarity - 0.7)))
+    share, power, fall = _PASSED[homes]
+    return min(1.0, share * math.pow(size, power) * math.exp(-fall * (similarity - 0.7)))
 
 
 def _design_construction(config: IndexConfig) -> IndexConfig:

@@ -14,7 +14,11 @@ from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
 
 def encode_units(
-    units: Units, tested: Float32Array, config: IndexConfig, progress: bool | None
+    units: Units,
+    tested: Float32Array,
+    similarity: float,
+    config: IndexConfig,
+    progress: bool | None,
 ) -> CodeCascade:
     """Encode memory vectors and members; `tested` are the members as the tests see them."""
     space = CodeSpace.random(tested.shape[1], symmetric=config.symmetric, seed=config.seed)
@@ -38,14 +42,18 @@ def encode_units(
         unit_scales, top_scales, code_scales = map(
             _all_alike, (unit_scales, top_scales, code_scales)
         )
+    first_words = of_members.words[:, :n_prefix]
+    if len(units.run_rows):
+        first_words = first_words[np.where(units.run_rows < 0, ~units.run_rows, units.run_rows)]
     return CodeCascade(
+        similarity=similarity,
         units=units,
         space=space,
         top_blocks=_in_blocks(top_codes),
         top_scales=_padded(top_scales),
         unit_runs=_word_by_word(unit_codes, units.group_offsets),
         unit_scales=unit_scales,
-        prefix=_word_by_word(of_members.words[:, :n_prefix], units.offsets),
+        prefix=_word_by_word(first_words, units.run_offsets),
         prefix_scale=float(of_members.prefix_sums.mean()),
         codes=of_members.words,
         code_scales=code_scales,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memvec import checks
-from memvec.evaluation import exact_range, exact_top_k
+from memvec.evaluation import TopK, exact_range, exact_top_k
 from memvec.guarantee import CalibrationTable, NullLaw, Source
 from memvec.index._cascades import Cascade
 from memvec.index._units import Units
@@ -104,16 +104,20 @@ def gather_evidence(
     vectors = cascade.units.vectors
     own: IntArray | None = None
     source: Source | None = None
-    left_out = 0
     if queries is not None:
-        fresh = ~_are_copies(vectors, queries, progress)
-        left_out, queries, source = int((~fresh).sum()), queries[fresh], "queries"
+        source = "queries"
     elif n_reserve:
         own = np.arange(len(vectors) - n_reserve, len(vectors))
         queries, source = vectors[own], "reserve"
-    table = None
-    if queries is not None and len(queries):
-        table = build_table(cascade, queries, own, similarity, progress)
+    table, left_out = None, 0
+    if queries is not None:
+        top = _nearest(vectors, queries, own, progress)
+        if own is None:
+            fresh = top.scores[:, 0] < 1 - MATCH_SLACK
+            left_out, queries = int((~fresh).sum()), queries[fresh]
+            top = TopK(top.ids[fresh], top.scores[fresh])
+        if len(queries):
+            table = _table_of(cascade, queries, own, top, similarity, progress)
     return Evidence(
         table,
         source,
@@ -136,10 +140,12 @@ def _reference(
     return best_unit_scores(cascade, np.delete(queries, copies, axis=0))
 
 
-def _are_copies(vectors: Float32Array, queries: Float32Array, progress: bool | None) -> np.ndarray:
-    """Tell which queries are stored already."""
-    nearest = exact_top_k(vectors, queries, 1, progress=progress)
-    return np.asarray(nearest.scores[:, 0] >= 1 - MATCH_SLACK)
+def _nearest(
+    vectors: Float32Array, queries: Float32Array, own: IntArray | None, progress: bool | None
+) -> TopK:
+    """Return the nearest vectors of the calibration queries, as many as are calibrated for."""
+    k = min(LARGEST_K, len(vectors) - (own is not None))
+    return exact_top_k(vectors, queries, k, exclude=own, progress=progress)
 
 
 def build_table(
@@ -160,11 +166,23 @@ def build_table(
     similarity : float
         Matches down to three quarters of it are looked for.
     """
+    top = _nearest(cascade.units.vectors, queries, own, progress)
+    return _table_of(cascade, queries, own, top, similarity, progress)
+
+
+def _table_of(
+    cascade: Cascade,
+    queries: Float32Array,
+    own: IntArray | None,
+    top: TopK,
+    similarity: float,
+    progress: bool | None,
+) -> CalibrationTable:
+    """Return the table of queries whose nearest vectors are known already."""
     vectors = cascade.units.vectors
     rng = np.random.default_rng(len(vectors))
-    k = min(LARGEST_K, len(vectors) - (own is not None))
-    top = exact_top_k(vectors, queries, k, exclude=own, progress=progress)
-    found = [_Matches(*pair, np.ones(k, dtype=np.float32)) for pair in zip(*top, strict=True)]
+    ones = np.ones(top.ids.shape[1], dtype=np.float32)
+    found = [_Matches(*pair, ones) for pair in zip(*top, strict=True)]
     floor = LOWEST_SHARE * similarity
     crowded = np.flatnonzero(top.scores[:, -1] >= floor)
     # So many queries at a time that memory suffices if they match everything.

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,12 +16,12 @@ ANYTHING = -2.0
 ALL_ALLOWED: BoolArray = np.empty(0, dtype=bool)
 # Queries that one thread answers at a time; those of a block share the reading of unit codes.
 _QUERY_BLOCK = 16
+_INT64 = np.dtype(np.int64)
 # Hits that a block of queries has room for before it is asked again with more.
 _ROOM = 16_384
 
 
-@dataclass(frozen=True, eq=False)
-class Found:
+class Found(NamedTuple):
     """Hits of some queries, flat, with what was spent on each."""
 
     offsets: IntArray
@@ -31,22 +30,18 @@ class Found:
     counts: IntArray
 
 
-class Room(NamedTuple):
-    """Where a block of queries puts its hits, in the order of the kernels' arguments."""
+# Where a block of queries puts its hits, in the order of the kernels' arguments: bounds, ids,
+# scores, counts.
+Room: TypeAlias = tuple[IntArray, IntArray, Float64Array, IntArray]
 
-    bounds: IntArray
-    ids: IntArray
-    scores: Float64Array
-    counts: IntArray
 
-    @classmethod
-    def of(cls, n_queries: int, n_hits: int) -> Room:
-        return cls(
-            np.empty(n_queries + 1, dtype=np.int64),
-            np.empty(n_hits, dtype=np.int64),
-            np.empty(n_hits),
-            np.empty((n_queries, N_COUNTS), dtype=np.int64),
-        )
+def _room_of(n_queries: int, n_hits: int) -> Room:
+    return (
+        np.empty(n_queries + 1, _INT64),
+        np.empty(n_hits, _INT64),
+        np.empty(n_hits),
+        np.empty((n_queries, N_COUNTS), _INT64),
+    )
 
 
 def room_for(similarity: float, n_vectors: int) -> int:
@@ -61,37 +56,41 @@ def search_blocks(
     threads: int | None,
 ) -> Found:
     """Search blocks of queries, several threads sharing them, and join their hits."""
-    rooms: dict[int, Room] = {}
+    if len(queries) <= _QUERY_BLOCK:
+        return _search_block(some, queries, room_each)
+    parts: dict[int, Found] = {}
 
     def search_block(start: int, stop: int) -> None:
-        rows = queries[start:stop]
-        room = Room.of(stop - start, room_each * (stop - start))
-        n_hits = some(rows, room)
-        if n_hits > len(room.ids):
-            room = Room.of(stop - start, n_hits)
-            some(rows, room)
-        rooms[start] = room
+        parts[start] = _search_block(some, queries[start:stop], room_each)
 
-    if len(queries) <= _QUERY_BLOCK:
-        search_block(0, len(queries))
-    else:
-        run_blocks(search_block, len(queries), _QUERY_BLOCK, threads=threads)
-    return _joined([rooms[start] for start in sorted(rooms)])
+    run_blocks(search_block, len(queries), _QUERY_BLOCK, threads=threads)
+    return _joined([parts[start] for start in sorted(parts)])
 
 
-def _joined(rooms: list[Room]) -> Found:
-    if len(rooms) == 1:
-        [room] = rooms
-        n_hits = room.bounds[-1]
-        return Found(room.bounds, room.ids[:n_hits].copy(), room.scores[:n_hits], room.counts)
-    sizes = [room.bounds[-1] for room in rooms]
-    starts: list[int] = np.cumsum([0, *sizes[:-1]]).tolist() if rooms else []
-    bounds = [room.bounds[:-1] + start for room, start in zip(rooms, starts, strict=True)]
+def _search_block(
+    some: Callable[[Float32Array, Room], int], queries: Float32Array, room_each: int
+) -> Found:
+    """Search a block of queries, twice where there are more hits than there was room for."""
+    n_queries = len(queries)
+    room = _room_of(n_queries, room_each * n_queries)
+    n_hits = some(queries, room)
+    if n_hits > room_each * n_queries:
+        room = _room_of(n_queries, n_hits)
+        some(queries, room)
+    bounds, ids, scores, counts = room
+    # A copy: who keeps the ids of some hits need not keep the room for all that might have been.
+    return Found(bounds, ids[:n_hits].copy(), scores[:n_hits], counts)
+
+
+def _joined(parts: list[Found]) -> Found:
+    sizes = [len(part.ids) for part in parts]
+    starts: list[int] = np.cumsum([0, *sizes[:-1]]).tolist()
+    bounds = [part.offsets[:-1] + start for part, start in zip(parts, starts, strict=True)]
     return Found(
         np.concatenate([*bounds, [sum(sizes)]]).astype(np.int64),
-        np.concatenate([np.empty(0, dtype=np.int64), *(r.ids[: r.bounds[-1]] for r in rooms)]),
-        np.concatenate([np.empty(0), *(r.scores[: r.bounds[-1]] for r in rooms)]),
-        np.concatenate([np.empty((0, N_COUNTS), dtype=np.int64), *(r.counts for r in rooms)]),
+        np.concatenate([part.ids for part in parts]),
+        np.concatenate([part.scores for part in parts]),
+        np.concatenate([part.counts for part in parts]),
     )
 
 

@@ -337,7 +337,7 @@ class Index(InspectedIndex):
     ) -> tuple[Float32Array, int | None]:
         if threads is not None:
             threads = checks.integer(threads, "threads", where)
-        return checks.unit_queries(queries, "queries", where, dim=self.dim), threads
+        return checks.unit_queries(queries, "queries", where, dim=self._dim), threads
 
 
 def _rate_of_recall(

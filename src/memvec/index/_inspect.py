@@ -26,6 +26,7 @@ class InspectedIndex:
         self._monitor = Monitor(parts.cascade, parts.evidence.peaks)
         self._searcher = Searcher(parts, self._monitor)
         self._shadow = 0.0
+        self._dim = parts.design.dim
 
     @property
     def design(self) -> IndexDesign:
@@ -40,11 +41,11 @@ class InspectedIndex:
     @property
     def dim(self) -> int:
         """The dimension of the vectors."""
-        return self.design.dim
+        return self._dim
 
     @property
     def unit_sizes(self) -> IntArray:
-        """The number of vectors in each unit, the reserve left out, shape (n_units,)."""
+        """The members of each unit, shape (n_units,); strays and the reserve are in none."""
         units = self._parts.cascade.units
         return np.diff(units.offsets)[: units.n_tested]
 
@@ -55,12 +56,20 @@ class InspectedIndex:
 
     @property
     def labels(self) -> IntArray:
-        """The unit of each vector, shape (n_vectors,); -1 for those of the reserve."""
+        """The unit of each vector, shape (n_vectors,); -1 for strays and those of the reserve."""
         units = self._parts.cascade.units
         labels = np.empty(len(self), dtype=np.int64)
         labels[units.keys] = units.unit_of(np.arange(len(self)))
         labels[labels >= units.n_tested] = -1
         return labels
+
+    @property
+    def reserve(self) -> IntArray:
+        """The vectors that were kept out of the units to calibrate on, shape (n_reserve,)."""
+        evidence, keys = self._parts.evidence, self._parts.cascade.units.keys
+        if evidence.source != "reserve" or evidence.table is None:
+            return keys[:0]
+        return np.asarray(keys[-1 - int(evidence.table.queries.max()) :])
 
     @property
     def evidence(self) -> Evidence:
@@ -217,7 +226,7 @@ class InspectedIndex:
 
     def _similarity(self, similarity: float | None, where: str) -> float:
         if similarity is None:
-            return self.design.similarity
+            return self._parts.design.similarity
         return checks.similarity(similarity, where)
 
 

@@ -159,9 +159,11 @@ def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesig
         np.empty(0),
         np.array([0]),
         none,
+        np.array([0, len(vectors)]),
+        np.empty(0, dtype=np.int32),
     )
     decided = replace(config, codes=design.config.codes, unit_words=1, assignment="kmeans")
-    return encode_units(units, vectors, decided, progress=False)
+    return encode_units(units, vectors, design.similarity, decided, progress=False)
 
 
 def explain_pair(

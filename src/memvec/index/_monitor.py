@@ -19,7 +19,7 @@ from memvec.kernels import MATCH_SLACK
 from memvec.types import BoolArray, Float32Array, IntArray
 
 # One query in so many is watched for drift: its best unit score costs about a search.
-_WATCHED = 32
+_WATCHED = 64
 _CONFIDENCE = 0.95
 
 
@@ -161,17 +161,18 @@ class Monitor:
         return self._watch is not None and self._watch.state.alarmed
 
     def saw(self, queries: Float32Array, found: Found, *, watched: bool) -> None:
-        """Count queries, and look at one in 32 of those that are watched for drift.
+        """Count queries, and look at one in 64 of those that are watched for drift.
 
         Copies of stored vectors, as in a search of the data for itself, are not looked at: units
         know them, and calibration leaves them out, too.
         """
+        n_queries = len(queries)
         with self._lock:
             first = -self._n_queries % _WATCHED
-            self._n_queries += len(queries)
-        if not watched or first >= len(queries) or self._watch is None:
+            self._n_queries += n_queries
+        if first >= n_queries or not watched or self._watch is None:
             return
-        some = np.arange(first, len(queries), _WATCHED)
+        some = np.arange(first, n_queries, _WATCHED)
         scores = best_unit_scores(self._cascade, queries[some[~_are_copies(found, some)]])
         if self._watch.saw(scores):
             message = (

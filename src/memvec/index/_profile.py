@@ -121,11 +121,13 @@ class _Bench:
     def _blown_up(self, n_codes: int, n_words: int, unit_size: int) -> CodeCascade:
         """Return a cascade of random codes; what its searches never read has no columns."""
         n_members = n_codes * unit_size
+        offsets = np.arange(0, n_members + 1, unit_size)
         units = replace(
             self.cascade.units,
             vectors=np.empty((n_members, 0), dtype=np.float32),
             keys=np.empty(n_members, dtype=np.int64),
-            offsets=np.arange(0, n_members + 1, unit_size),
+            offsets=offsets,
+            run_offsets=offsets,
             unit_vectors=np.empty((n_codes, 0), dtype=np.float32),
         )
         return replace(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from memvec import checks
 from memvec.errors import InvalidValueError
@@ -18,8 +18,7 @@ _MOST_KEPT = 1000
 Guarantee = Literal["model", "expected", "high_probability", "exact"]
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What a search asks for.
 
     Attributes
@@ -55,10 +54,11 @@ class Request:
         """Return what a search asks for that names some of it, checked."""
         if miss_rate is None and guarantee is None and confidence is None:
             return self
-        rate = self.miss_rate if miss_rate is None else checks.miss_rate(miss_rate, where)
-        level: Guarantee = self.guarantee if guarantee is None else guarantee
-        checks.choice(level, "guarantee", where, get_args(Guarantee))
-        sure = self.confidence
+        rate, level, sure, _ = self
+        if miss_rate is not None:
+            rate = checks.miss_rate(miss_rate, where)
+        if guarantee is not None:
+            level = checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
         if confidence is not None:
             sure = checks.miss_rate(confidence, where, "confidence")
         return Request(rate, level, sure, guarantee is not None)
@@ -83,11 +83,12 @@ class Promises:
     def for_range(self, similarity: float, request: Request, where: str) -> Slack:
         """Return the slack for everything above a similarity."""
         key = (similarity, request, where)
-        if key not in self._kept:
+        slack = self._kept.get(key)
+        if slack is None:
             if len(self._kept) >= _MOST_KEPT:
                 self._kept.clear()
-            self._kept[key] = self._range(similarity, request, where)
-        return self._kept[key]
+            slack = self._kept[key] = self._range(similarity, request, where)
+        return slack
 
     def for_best(self, k: int, request: Request, where: str) -> Slack:
         """Return the slack for the k nearest vectors."""

@@ -78,7 +78,7 @@ class HitRow(NamedTuple):
     scores: Float32Array
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Hits:
     """All matches of some queries, flat, each query's ordered by score and then by id.
 
@@ -104,6 +104,25 @@ class Hits:
     certificate: Certificate
     spent: Spent
     null_law: NullLaw
+
+    def __init__(
+        self,
+        offsets: IntArray,
+        ids: IntArray,
+        scores: Float32Array,
+        certificate: Certificate,
+        spent: Spent,
+        null_law: NullLaw,
+    ) -> None:
+        # All at once: field by field, as dataclasses do it, takes a microsecond of every search.
+        vars(self).update(
+            offsets=offsets,
+            ids=ids,
+            scores=scores,
+            certificate=certificate,
+            spent=spent,
+            null_law=null_law,
+        )
 
     @property
     def work(self) -> Work:

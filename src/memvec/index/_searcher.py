@@ -52,15 +52,14 @@ class Searcher:
         slack = parts.promises.for_range(level, request, where)
         found = parts.cascade.search(rows, level, slack.lines, threads)
         if live:
-            self.monitor.saw(rows, found, watched=_is_natural(slack))
+            self.monitor.saw(rows, found, watched=slack.is_natural)
         return self.hits(found, self._marked(slack))
 
     def _marked(self, slack: Slack) -> Certificate:
         """Return the certificate, with a mark where queries have drifted from its evidence."""
-        certificate = slack.certificate
-        if self.monitor.drifted and _is_natural(slack):
-            return dataclasses.replace(certificate, drifted=True)
-        return certificate
+        if slack.is_natural and self.monitor.drifted:
+            return dataclasses.replace(slack.certificate, drifted=True)
+        return slack.certificate
 
     def best(
         self, rows: Float32Array, k: int, request: Request, threads: int | None, where: str
@@ -70,7 +69,7 @@ class Searcher:
         exactly = request.guarantee == "exact"
         if exactly:
             # The nearest that are likely: what is as good as the last of them holds all k.
-            request = dataclasses.replace(request, guarantee="expected", explicit=False)
+            request = request._replace(guarantee="expected", explicit=False)
         slack = parts.promises.for_best(k, request, where)
         found = search_best(
             lambda some, similarity, lines: parts.cascade.search(some, similarity, lines, threads),
@@ -83,7 +82,7 @@ class Searcher:
             if not slack.certificate.complete:
                 found = search_best_exactly(parts.bounded, found, rows, k, threads)
             return self.top(found, k, parts.complete(None))
-        self.monitor.saw(rows, found, watched=_is_natural(slack))
+        self.monitor.saw(rows, found, watched=slack.is_natural)
         return self.top(found, k, self._marked(slack))
 
     def some_unit(
@@ -145,9 +144,12 @@ class Searcher:
 
     def hits(self, found: Found, certificate: Certificate) -> Hits:
         """Return what was found as users see it."""
-        scores = found.scores.astype(np.float32)
-        law = self.parts.evidence.null_law
-        return Hits(found.offsets, found.ids, scores, certificate, self._spent(found), law)
+        offsets, ids, scores, counts = found
+        parts = self.parts
+        spent = Spent(counts, parts.design.n_vectors)
+        return Hits(
+            offsets, ids, scores.astype(np.float32), certificate, spent, parts.evidence.null_law
+        )
 
     def top(self, found: Found, k: int, certificate: Certificate) -> TopHits:
         """Return the first k of what was found as users see it."""
@@ -159,15 +161,8 @@ class Searcher:
             stop = min(start + k, found.offsets[query + 1])
             ids[query, : stop - start] = found.ids[start:stop]
             scores[query, : stop - start] = found.scores[start:stop]
-        return TopHits(ids, scores, certificate, self._spent(found))
-
-    def _spent(self, found: Found) -> Spent:
-        return Spent(found.counts, self.parts.design.n_vectors)
-
-
-def _is_natural(slack: Slack) -> bool:
-    """Tell whether a promise rests on calibration queries, which others can drift from."""
-    return slack.certificate.source in ("reserve", "queries")
+        spent = Spent(found.counts, self.parts.design.n_vectors)
+        return TopHits(ids, scores, certificate, spent)
 
 
 __all__ = ["Searcher"]

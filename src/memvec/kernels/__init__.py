@@ -2,8 +2,9 @@
 
 from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
-from memvec.kernels._cascade import BLOCK, N_COUNTS, N_STAGES, search_codes
+from memvec.kernels._cascade import BLOCK, N_COUNTS, N_STAGES, PREFIX_STAGE, search_codes
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
+from memvec.kernels._nearby import keep_nearest, nearest_of_groups, second_of_groups
 from memvec.kernels._nearest import keep_best
 from memvec.kernels._rotation import RADIX, rotate, rotate_rows
 from memvec.kernels._scores import canonical_score_pairs
@@ -27,6 +28,7 @@ __all__ = [
     "MATCH_SLACK",
     "N_COUNTS",
     "N_STAGES",
+    "PREFIX_STAGE",
     "RADIX",
     "WORD",
     "blocks",
@@ -40,6 +42,8 @@ __all__ = [
     "encode_rows",
     "estimate_scores",
     "keep_best",
+    "keep_nearest",
+    "nearest_of_groups",
     "quantise_query",
     "rotate",
     "rotate_rows",
@@ -48,5 +52,6 @@ __all__ = [
     "search_bounded",
     "search_codes",
     "search_vectors",
+    "second_of_groups",
     "solve_gram",
 ]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import prefetch
+from memvec.kernels._bits import borrowed, popcount, prefetch
 from memvec.kernels._codes import disagreement, disagreements, quantise_query
-from memvec.kernels._compile import fast_kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._rotation import rotate
 from memvec.kernels._search import keep_allowed, keep_match, sort_hits
 
@@ -23,7 +23,7 @@ N_STAGES = 4
 _ONE = np.uint64(1)
 # Beyond every disagreement: at most 3 a bit.
 _LARGE = 2.0**30
-# Codes that are counted before any is collected. It is passed as a value: a constant trip count
+# Codes that are compared at a time, one bit each. It is passed as a value: a constant trip count
 # would be unrolled and then not vectorised.
 _STRIDE = 64
 # Codes that a loop over registers takes at once: four of eight words.
@@ -45,7 +45,21 @@ def quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares
         quantise_query(rotated, steps, top, signs[q], low[q], high[q], sums[q], squares[q])
 
 
-@fast_kernel
+@inner_kernel
+def _append_ones(bits, first, found, count):
+    """Append the places of the ones of a word, counted from `first`; return how many there are.
+
+    A word of comparisons is one vector instruction for each sixteen; branches on each of them took
+    ten times as long.
+    """
+    while bits != 0:
+        found[count] = first + np.int64(popcount((bits & (~bits + _ONE)) - _ONE))
+        count += 1
+        bits &= bits - _ONE
+    return count
+
+
+@inner_kernel
 def _collect_units(totals, scales, first, bases, factors, stride, limits, selected, count):
     """Append the units of a block that pass; return how many there are.
 
@@ -60,18 +74,14 @@ def _collect_units(totals, scales, first, bases, factors, stride, limits, select
             base, factor = bases[line], factors[line]
             for j in range(some.shape[0]):
                 limits[j] = max(limits[j], base - factor * sizes[j])
-        passed = np.int32(0)
+        passed = np.uint64(0)
         for j in range(some.shape[0]):
-            passed += np.int32(np.float32(2 * some[j]) <= limits[j])
-        if passed > 0:
-            for j in range(some.shape[0]):
-                if np.float32(2 * some[j]) <= limits[j]:
-                    selected[count] = first + start + j
-                    count += 1
+            passed |= np.uint64(np.float32(2 * some[j]) <= limits[j]) << np.uint64(j)
+        count = _append_ones(passed, first + start, selected, count)
     return count
 
 
-@fast_kernel
+@inner_kernel
 def _collect_members(totals, size, first, limit, stride, candidates, count):
     """Append the members of a unit with p ≤ limit, a whole number; return how many there are.
 
@@ -80,26 +90,58 @@ def _collect_members(totals, size, first, limit, stride, candidates, count):
     """
     for start in range(0, totals.shape[0], stride):
         some = totals[start : start + stride]
-        passed = np.int32(0)
+        passed = np.uint64(0)
         for j in range(some.shape[0]):
-            passed += np.int32(some[j] <= limit)
-        if passed > 0:
-            for j in range(min(some.shape[0], size - start)):
-                if some[j] <= limit:
-                    candidates[count] = first + start + j
-                    count += 1
+            passed |= np.uint64(some[j] <= limit) << np.uint64(j)
+        if size - start < _STRIDE:
+            passed &= (_ONE << np.uint64(max(0, size - start))) - _ONE
+        count = _append_ones(passed, first + start, candidates, count)
     return count
 
 
-@fast_kernel
-def _fill_bases(total, energy, slack, bases):
-    """Fill Σv + slack·√Σv² for each line of thresholds."""
-    spread = np.sqrt(energy)
-    for line in range(bases.shape[0]):
-        bases[line] = total + slack[line] * spread
+@inner_kernel
+def _covers(base, factor, other_base, other_factor, scale_range):
+    """Tell whether a line passes all that another one passes, at both ends of the scales."""
+    ahead, steeper = base - other_base, factor - other_factor
+    return ahead >= steeper * scale_range[0] and ahead >= steeper * scale_range[1]
 
 
-@fast_kernel
+@inner_kernel
+def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, factors):
+    """Fill the lines of thresholds of a stage for one query; return how many there are.
+
+    A code of a scale passes by a line where 2p ≤ base − factor · scale: bases are Σv + slack·√Σv².
+    A line that lets no code pass which another one stops, at any scale that there is, is left out:
+    of ten lines, one to three are left.
+
+    Parameters
+    ----------
+    total, energy : IN float32
+        Σv and Σv² of the query.
+    slack, tested_at : IN float32 (n_lines,)
+    gain : IN float32
+    scale_range : IN float32 (2,)
+        The least and the largest scale of the stage's codes.
+    bases, factors : OUT float32 (n_lines,)
+    """
+    spread, count = np.sqrt(energy), 0
+    for line in range(slack.shape[0]):
+        base, factor = total + slack[line] * spread, gain * tested_at[line]
+        needed, kept = True, 0
+        for earlier in range(count):
+            needed &= not _covers(bases[earlier], factors[earlier], base, factor, scale_range)
+        if not needed:
+            continue
+        for earlier in range(count):
+            if not _covers(base, factor, bases[earlier], factors[earlier], scale_range):
+                bases[kept], factors[kept] = bases[earlier], factors[earlier]
+                kept += 1
+        bases[kept], factors[kept] = base, factor
+        count = kept + 1
+    return count
+
+
+@inner_kernel
 def _highest(bases, factors, scale):
     """Return the most that a code of a scale may disagree, over the lines of thresholds."""
     limit = bases[0] - factors[0] * scale
@@ -108,14 +150,14 @@ def _highest(bases, factors, scale):
     return limit
 
 
-@fast_kernel
+@inner_kernel
 def _whole_half(value):
     """Return ⌊value/2⌋ as an int32, however large: 2p ≤ value is p ≤ ⌊value/2⌋."""
     half = np.floor(np.float64(value) * 0.5)
     return np.int32(min(max(half, -_LARGE), _LARGE))
 
 
-@fast_kernel
+@inner_kernel
 def _scan_run(words, start, size, n_words, signs, low, high, totals):
     """Fill the disagreements of one run of codes, a unit's or a group's; return how many.
 
@@ -130,8 +172,51 @@ def _scan_run(words, start, size, n_words, signs, low, high, totals):
 
 
 @fast_kernel
+def _units_of_block(
+    words,
+    n_words,
+    scales,
+    first,
+    bases,
+    factors,
+    signs,
+    low,
+    high,
+    totals,
+    limits,
+    selected,
+    count,
+):
+    """Append the units of a block that pass; return how many there are."""
+    words, scales, selected = borrowed(words), borrowed(scales), borrowed(selected)
+    bases, factors = borrowed(bases), borrowed(factors)
+    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
+    totals, limits = borrowed(totals), borrowed(limits)
+    size = scales.shape[0]
+    disagreements(words, BLOCK, n_words, signs, low, high, totals[:BLOCK])
+    return _collect_units(
+        totals[:size], scales, first, bases, factors, _STRIDE, limits, selected, count
+    )
+
+
+@fast_kernel
 def select_from_blocks(
-    top_blocks, top_scales, n_tested, factors, slack, signs, low, high, sums, squares, selected, n
+    top_blocks,
+    top_scales,
+    n_tested,
+    slack,
+    tested_at,
+    gain,
+    scale_range,
+    signs,
+    low,
+    high,
+    sums,
+    squares,
+    totals,
+    limits,
+    selected,
+    n,
 ):
     """Collect for each query the codes that pass; all queries meet a block while it is in cache.
 
@@ -141,27 +226,48 @@ def select_from_blocks(
     top_scales : IN float32 (n_blocks * BLOCK,)
     n_tested : IN int
         Codes there are; the rest of the last block is padding.
-    factors : IN float32 (n_lines,)
-        Similarities times the gain of the query's code.
-    slack : IN float32 (n_lines,)
+    slack, tested_at, gain, scale_range : IN
+        Of `lines_for_query`.
     signs, low, high, sums, squares : IN, of `quantise_queries`
+    totals, limits : int32 (≥ BLOCK,), float32 (_STRIDE,)
+        Room to work in.
     selected : OUT int32 (n_queries, ≥ n_tested)
     n : OUT int64 (n_queries,)
     """
-    totals = np.empty(BLOCK, dtype=np.int32)
-    bases, limits = np.empty_like(slack), np.empty(_STRIDE, dtype=np.float32)
+    n_queries, n_lines = signs.shape[0], slack.shape[0]
+    bases = np.empty((n_queries, n_lines), dtype=np.float32)
+    factors, used = np.empty_like(bases), np.empty(n_queries, dtype=np.int64)
     last = top_blocks.shape[1] - 1
+    for q in range(n_queries):
+        used[q] = lines_for_query(
+            sums[q, last],
+            squares[q, last],
+            slack,
+            tested_at,
+            gain,
+            scale_range,
+            bases[q],
+            factors[q],
+        )
     n[:] = 0
     for block in range(top_blocks.shape[0]):
         first = block * BLOCK
         size = min(BLOCK, n_tested - first)
-        scales = top_scales[first : first + size]
-        words = top_blocks[block].reshape(-1)
-        for q in range(signs.shape[0]):
-            disagreements(words, BLOCK, last + 1, signs[q], low[q], high[q], totals)
-            _fill_bases(sums[q, last], squares[q, last], slack, bases)
-            n[q] = _collect_units(
-                totals[:size], scales, first, bases, factors, _STRIDE, limits, selected[q], n[q]
+        for q in range(n_queries):
+            n[q] = _units_of_block(
+                top_blocks[block].reshape(-1),
+                last + 1,
+                top_scales[first : first + size],
+                first,
+                bases[q, : used[q]],
+                factors[q, : used[q]],
+                signs[q],
+                low[q],
+                high[q],
+                totals,
+                limits,
+                selected[q],
+                n[q],
             )
 
 
@@ -178,10 +284,14 @@ def _units_of_groups(
     low,
     high,
     totals,
+    limits,
     selected,
 ):
     """Collect the units of some groups that pass; return them counted, and all."""
-    limits = np.empty(_STRIDE, dtype=np.float32)
+    groups, group_offsets, words = borrowed(groups), borrowed(group_offsets), borrowed(words)
+    scales, bases, factors = borrowed(scales), borrowed(bases), borrowed(factors)
+    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
+    totals, selected, limits = borrowed(totals), borrowed(selected), borrowed(limits)
     count = n_units = 0
     for i in range(groups.shape[0]):
         if i + _UNITS_AHEAD < groups.shape[0]:
@@ -212,6 +322,9 @@ def _members_of_units(
     chosen, offsets, prefix, n_prefix, limit, signs, low, high, totals, candidates
 ):
     """Collect the members of some units whose first words pass; return them counted, and all."""
+    chosen, offsets, prefix = borrowed(chosen), borrowed(offsets), borrowed(prefix)
+    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
+    totals, candidates = borrowed(totals), borrowed(candidates)
     count = n_members = 0
     for i in range(chosen.shape[0]):
         if i + _UNITS_AHEAD < chosen.shape[0]:
@@ -227,6 +340,31 @@ def _members_of_units(
 
 
 @fast_kernel
+def _rows_of_slots(candidates, run_rows, homes, selected, is_selected):
+    """Put the rows of slots in their place, each once; return how many are left.
+
+    A guest whose home is selected, too, has passed there by the same test. `is_selected` is False
+    for every unit before and after.
+    """
+    candidates, run_rows, homes = borrowed(candidates), borrowed(run_rows), borrowed(homes)
+    selected, is_selected = borrowed(selected), borrowed(is_selected)
+    for unit in selected:
+        is_selected[unit] = True
+    count = 0
+    for slot in candidates:
+        row = run_rows[slot]
+        if row < 0:
+            row = ~row
+            if is_selected[homes[row]]:
+                continue
+        candidates[count] = row
+        count += 1
+    for unit in selected:
+        is_selected[unit] = False
+    return count
+
+
+@fast_kernel
 def _members_by_codes(
     candidates, codes, n_words, scales, bases, factors, signs, low, high, vectors, dim
 ):
@@ -235,6 +373,9 @@ def _members_by_codes(
     Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score:
     both lie scattered, and a read from memory takes longer than a test.
     """
+    candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
+    bases, factors, vectors = borrowed(bases), borrowed(factors), borrowed(vectors)
+    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
     count = 0
     for i in range(candidates.shape[0]):
         if i + _CODES_AHEAD < candidates.shape[0]:
@@ -248,6 +389,17 @@ def _members_by_codes(
             count += 1
             for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
                 prefetch(vectors, position)
+    return count
+
+
+@fast_kernel
+def _matches(query, candidates, vectors, keys, similarity, ids, scores, count):
+    """Append the candidates that match to the hits; return how many there are."""
+    query, candidates = borrowed(query), borrowed(candidates)
+    vectors, keys = borrowed(vectors), borrowed(keys)
+    ids, scores = borrowed(ids), borrowed(scores)
+    for row in candidates:
+        count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
     return count
 
 
@@ -268,10 +420,12 @@ def search_codes(
     unit_runs,
     unit_scales,
     n_tested,
-    offsets,
+    run_offsets,
+    run_rows,
+    homes,
     largest_run,
     prefix,
-    prefix_scale,
+    scale_ranges,
     codes,
     code_scales,
     vectors,
@@ -313,13 +467,19 @@ def search_codes(
     unit_scales : IN float32 (n_tested,)
     n_tested : IN int
         Units from this one on are visited without a test.
-    offsets : IN int64 (n_units + 1,)
+    run_offsets : IN int64 (n_units + 1,)
+        Unit u holds the slots from ``run_offsets[u]`` on: its members, and guests from other units.
+    run_rows : IN int32 (n_slots,) or (0,)
+        The row of each slot, and −1 − row for a guest; slots are rows where it is empty.
+    homes : IN int32 (n_vectors,) or (0,)
+        The unit that each row is a member of.
     largest_run : IN int
-        Of the members of a unit, and of the units of a group.
-    prefix : IN uint64 (n_vectors * n_prefix,)
+        Of the slots of a unit, and of the units of a group.
+    prefix : IN uint64 (n_slots * n_prefix,)
         The first words of the members' codes, word by word inside each unit.
-    prefix_scale : IN float32
-        One scale for all of them: whole numbers are compared then.
+    scale_ranges : IN float32 (N_STAGES, 2)
+        The least and the largest scale of each stage's codes. First words of members have one scale
+        for all: whole numbers are compared then.
     codes : IN uint64 (n_vectors, n_words)
     code_scales : IN float32 (n_vectors,)
     vectors : IN float32 (n_vectors, dim)
@@ -332,8 +492,9 @@ def search_codes(
     scores : OUT float64 (capacity,)
     counts : OUT int64 (n_queries, N_COUNTS)
     """
-    n_queries, n_vectors, n_words = queries.shape[0], codes.shape[0], codes.shape[1]
-    n_units, n_prefix = offsets.shape[0] - 1, prefix.shape[0] // n_vectors
+    n_queries, n_words = queries.shape[0], codes.shape[1]
+    n_units, n_slots = run_offsets.shape[0] - 1, run_offsets[-1]
+    n_prefix = prefix.shape[0] // n_slots
     n_groups = group_offsets.shape[0] - 1
     n_top = n_groups if n_groups > 0 else n_tested
     signs = np.empty((n_queries, n_words), dtype=np.uint64)
@@ -342,28 +503,34 @@ def search_codes(
     squares = np.empty_like(sums)
     quantise_queries(tested, flips, steps, top, signs, low, high, sums, squares)
 
-    factors, bases = gain * tested_at, np.empty_like(tested_at)
+    bases, factors = np.empty_like(tested_at), np.empty_like(tested_at)
     in_top = np.empty((n_queries, max(n_top, n_units)), dtype=np.int32)
     n_in_top = np.empty(n_queries, dtype=np.int64)
-    top_slack = slack[GROUP_STAGE] if n_groups > 0 else slack[UNIT_STAGE]
+    totals = np.empty(max(largest_run + _WHOLE, BLOCK), dtype=np.int32)
+    limits = np.empty(_STRIDE, dtype=np.float32)
+    top_stage = GROUP_STAGE if n_groups > 0 else UNIT_STAGE
     select_from_blocks(
         top_blocks,
         top_scales,
         n_top,
-        factors,
-        top_slack,
+        slack[top_stage],
+        tested_at,
+        gain,
+        scale_ranges[top_stage],
         signs,
         low,
         high,
         sums,
         squares,
+        totals,
+        limits,
         in_top,
         n_in_top,
     )
 
-    totals = np.empty(largest_run + _WHOLE, dtype=np.int32)
     selected = np.empty(n_units, dtype=np.int32)
-    candidates = np.empty(n_vectors, dtype=np.int32)
+    candidates = np.empty(n_slots, dtype=np.int32)
+    is_selected = np.zeros(n_units if run_rows.shape[0] > 0 else 0, dtype=np.bool_)
     flat_codes, flat_vectors = codes.reshape(-1), vectors.reshape(-1)
     count = 0
     for q in range(n_queries):
@@ -372,19 +539,29 @@ def search_codes(
         if n_groups > 0:
             n_unit_words = unit_runs.shape[0] // n_tested
             w = n_unit_words - 1
-            _fill_bases(sums[q, w], squares[q, w], slack[UNIT_STAGE], bases)
+            n_lines = lines_for_query(
+                sums[q, w],
+                squares[q, w],
+                slack[UNIT_STAGE],
+                tested_at,
+                gain,
+                scale_ranges[UNIT_STAGE],
+                bases,
+                factors,
+            )
             n_selected, n_in_groups = _units_of_groups(
                 in_top[q, : n_in_top[q]],
                 group_offsets,
                 unit_runs,
                 n_unit_words,
                 unit_scales,
-                bases,
-                factors,
+                bases[:n_lines],
+                factors[:n_lines],
                 signs[q],
                 low[q],
                 high[q],
                 totals,
+                limits,
                 selected,
             )
             n_tests += n_in_groups
@@ -395,39 +572,63 @@ def search_codes(
             n_selected += 1
 
         w = n_prefix - 1
-        _fill_bases(sums[q, w], squares[q, w], slack[PREFIX_STAGE], bases)
+        n_lines = lines_for_query(
+            sums[q, w],
+            squares[q, w],
+            slack[PREFIX_STAGE],
+            tested_at,
+            gain,
+            scale_ranges[PREFIX_STAGE],
+            bases,
+            factors,
+        )
         n_candidates, n_members = _members_of_units(
             selected[:n_selected],
-            offsets,
+            run_offsets,
             prefix,
             n_prefix,
-            _whole_half(_highest(bases, factors, prefix_scale)),
+            _whole_half(
+                _highest(bases[:n_lines], factors[:n_lines], scale_ranges[PREFIX_STAGE, 0])
+            ),
             signs[q],
             low[q],
             high[q],
             totals,
             candidates,
         )
+        if run_rows.shape[0] > 0:
+            n_candidates = _rows_of_slots(
+                candidates[:n_candidates], run_rows, homes, selected[:n_selected], is_selected
+            )
         if allowed.shape[0] > 0:
             n_candidates = keep_allowed(candidates[:n_candidates], keys, allowed)
         w = n_words - 1
-        _fill_bases(sums[q, w], squares[q, w], slack[CODE_STAGE], bases)
+        n_lines = lines_for_query(
+            sums[q, w],
+            squares[q, w],
+            slack[CODE_STAGE],
+            tested_at,
+            gain,
+            scale_ranges[CODE_STAGE],
+            bases,
+            factors,
+        )
         n_exact = _members_by_codes(
             candidates[:n_candidates],
             flat_codes,
             n_words,
             code_scales,
-            bases,
-            factors,
+            bases[:n_lines],
+            factors[:n_lines],
             signs[q],
             low[q],
             high[q],
             flat_vectors,
             vectors.shape[1],
         )
-        for i in range(n_exact):
-            row = candidates[i]
-            count = keep_match(queries[q], vectors, row, keys[row], similarity, ids, scores, count)
+        count = _matches(
+            queries[q], candidates[:n_exact], vectors, keys, similarity, ids, scores, count
+        )
         if count <= ids.shape[0]:
             sort_hits(ids, scores, bounds[q], count)
         counts[q, UNIT_TESTS] = n_tests

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._bits import popcount
-from memvec.kernels._compile import fast_kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel
 
 WORD = 64
 _ONE = np.uint64(1)
@@ -88,7 +88,7 @@ def quantise_query(rotated, steps, top, signs, low, high, sums, squares):
         sums[w], squares[w] = total, max(energy, np.float32(1.0))
 
 
-@fast_kernel
+@inner_kernel
 def disagreement(words, signs, low, high):
     """Return p = Σ v over the bits in which a code and a query disagree.
 
@@ -104,7 +104,7 @@ def disagreement(words, signs, low, high):
     return np.int64(once + (twice << _ONE))
 
 
-@fast_kernel
+@inner_kernel
 def _add_word(run, sign, low, high, first, totals):
     """Add one word of each code of a run to their disagreements; `first` starts them at zero."""
     if first:
@@ -117,7 +117,7 @@ def _add_word(run, sign, low, high, first, totals):
             totals[j] += np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
 
 
-@fast_kernel
+@inner_kernel
 def _add_two_words(run, other, signs, low, high, w, totals):
     """Add words w and w + 1 of each code of a run: one store for two loads."""
     s0, l0, h0 = signs[w], low[w], high[w]
@@ -136,7 +136,7 @@ def _add_two_words(run, other, signs, low, high, w, totals):
             totals[j] += np.int32(once + (twice << _ONE))
 
 
-@fast_kernel
+@inner_kernel
 def _three_words(first, second, third, signs, low, high, totals):
     """Fill the disagreements of the first three words of a run: one pass, one store."""
     s0, l0, h0 = signs[0], low[0], high[0]
@@ -149,7 +149,7 @@ def _three_words(first, second, third, signs, low, high, totals):
         totals[j] = np.int32(once + (twice << _ONE))
 
 
-@fast_kernel
+@inner_kernel
 def disagreements(words, stride, n_words, signs, low, high, totals):
     """Fill the disagreements of a run of codes stored word by word.
 

@@ -66,3 +66,6 @@ event.register("numba:compile", _CompileNotice())
 kernel = _compiled(fastmath=False)
 fast_kernel = _compiled(fastmath=REORDER)
 inline_kernel = _compiled(fastmath=REORDER, inline="always")
+# What loops call for every few values: an array is seven arguments, and passing those of a run of
+# codes takes longer than comparing it.
+inner_kernel = _compiled(fastmath=REORDER, forceinline=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel, kernel
+from memvec.kernels._compile import inner_kernel, kernel
 from memvec.types import Float32Array, Float64Array, IntArray
 
 # Partial sums of the canonical score. Eight float64 fill the widest vector register.
@@ -56,7 +56,7 @@ def canonical_score_pairs(
     return scores
 
 
-@fast_kernel
+@inner_kernel
 def dot(left, right):
     """Return the float32 inner product of two rows, in whatever order is fastest."""
     total = np.float32(0.0)

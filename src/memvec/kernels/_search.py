@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel, kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel, kernel
 from memvec.kernels._scores import canonical_score, dot
 
 # A match is a pair whose canonical score reaches the similarity less this.
@@ -27,7 +27,7 @@ def score_units(query, unit_vectors, scores):
         scores[unit] = dot(query, unit_vectors[unit])
 
 
-@fast_kernel
+@inner_kernel
 def keep_match(query, vectors, row, key, similarity, ids, scores, count):
     """Append a member to the hits where it matches; return how many there are.
 
@@ -43,7 +43,7 @@ def keep_match(query, vectors, row, key, similarity, ids, scores, count):
     return count
 
 
-@fast_kernel
+@inner_kernel
 def is_allowed(row, keys, allowed):
     """Tell whether the member of a row may be a hit; all may where `allowed` is empty.
 
