@@ -374,3 +374,14 @@ def test_batches_mean_kmeans():
     uniform = np.random.default_rng(0).standard_normal((3000, 64))
     built = Index.build(uniform, config=IndexConfig(batch_size=1000, unit_size=10))
     assert built.config.assignment == "kmeans"
+
+
+def test_promise_holds_among_vectors_that_are_all_alike():
+    """Noise mixed from them would be none, and planted queries copies."""
+    rng = np.random.default_rng(8)
+    one = rng.standard_normal(DIM) / np.sqrt(DIM)
+    rows = np.repeat(one[np.newaxis], 1000, axis=0)  # too few for a reserve: queries are planted
+    queries = one + 0.6 / np.sqrt(DIM) * rng.standard_normal((300, DIM))
+    hits = Index.build(rows, similarity=0.7, miss_rate=0.05).range_search(queries)
+    misses = count_misses(exact_range(rows, queries, 0.7), hits)
+    assert misses.miss_rate <= 0.05 + 4 * misses.standard_error

@@ -193,3 +193,23 @@ def test_homes_are_two_where_nothing_is_said_and_they_can_be():
         built = Index.build(ROWS, config=config)
         assert built.config.homes == homes
         assert (len(built._parts.cascade.units.run_rows) > 0) == (homes == 2)
+
+
+@pytest.mark.parametrize("similarity", [0.3, 0.5, 0.6])
+def test_explanations_agree_with_searches_away_from_the_design(similarity):
+    """By whichever home a vector is found, its explanation says that it is."""
+    rows, queries = cloud(7, n=1500, dim=96, near=1.2), cloud(8, n=6, dim=96, near=1.2)
+    config = IndexConfig(homes=2, unit_size=16, reserve=0)
+    index = Index.build(
+        rows,
+        similarity=0.5,
+        miss_rate=0.2,
+        queries=cloud(9, n=400, dim=96, near=1.2),
+        config=config,
+    )
+    hits = index.range_search(queries, similarity)
+    truth = queries @ rows.T >= similarity
+    for query, found in enumerate(hits):
+        for key in np.flatnonzero(truth[query])[:60]:
+            told = index.explain(queries[query], key, similarity)
+            assert told.returned == (key in found.ids)

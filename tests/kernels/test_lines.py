@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from memvec.kernels._cascade import lines_for_query
+from memvec.kernels._lines import lines_for_query
 from strategies import seeds
 
 

@@ -15,9 +15,6 @@ from memvec.kernels import (
 )
 from memvec.types import Float32Array, Int32Array, IntArray
 
-# Groups whose units a vector tries. On 113,659 embeddings in 4,060 units, ten of 256 groups held
-# nearly all of what a look at all units finds.
-_NEAR = 10
 # Rows of the product with the centroids that are made at once, and that one thread scans.
 _BLOCK_PRODUCT = 4096
 _BLOCK_ROWS = 256
@@ -42,9 +39,11 @@ class NearGroups:
     threads: int | None
 
     @classmethod
-    def of(cls, rows: Float32Array, centroids: Float32Array, threads: int | None) -> NearGroups:
-        """Compare every vector with the centroids of the groups."""
-        near = np.empty((len(rows), min(_NEAR, len(centroids))), dtype=np.int32)
+    def of(
+        cls, rows: Float32Array, centroids: Float32Array, n_near: int, threads: int | None
+    ) -> NearGroups:
+        """Compare every vector with the centroids of the groups, and keep the nearest."""
+        near = np.empty((len(rows), min(n_near, len(centroids))), dtype=np.int32)
         for start, stop in blocks(len(rows), _BLOCK_PRODUCT):
             product, found = rows[start:stop] @ centroids.T, near[start:stop]
 

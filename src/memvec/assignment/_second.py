@@ -19,8 +19,10 @@ _PULL = 1.5
 # by it. Nine in ten embeddings score more; of vectors in well-separated clusters few do, and the
 # others would crowd into the few units that lie between.
 _LEAST_SHARE = 0.65
-# A vector is compared with the centroid of every group, by a product of matrices, and with the
-# units of ten groups one by one, which takes three times as long each: least for √(3M) groups.
+# The groups of units that a vector is nearest to, whose units it tries. On 113,659 embeddings ten
+# of 110 groups held nearly all of what a look at 4,060 units finds.
+_NEAR_GROUPS = 10
+# Groups are √(3M) of M units: with more, a vector would try fewer units.
 _GROUPS = 3.0
 
 
@@ -75,7 +77,8 @@ def second_units(
     )
     place = np.empty(n_units, dtype=np.int64)
     place[groups.order] = np.arange(n_units)
-    nearby = NearGroups.of(rows, _centroids(units, groups.offsets, groups.order), threads)
+    centroids = _centroids(units, groups.offsets, groups.order)
+    nearby = NearGroups.of(rows, centroids, _NEAR_GROUPS, threads)
     found = nearby.second_units(
         units[groups.order], groups.offsets, place[homes], _PULL, _LEAST_SHARE
     )

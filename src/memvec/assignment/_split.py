@@ -23,6 +23,11 @@ from memvec.types import ArrayLike, Float32Array, IntArray
 # at 0.7, and on all of them 8,800: no better.
 _SAMPLE_PER_UNIT = 40
 _SMALLEST_SAMPLE = 10_000
+# Clusters whose units a vector tries in the last rounds of two steps. On 113,659 embeddings in
+# clusters of 2,000 and units of 56, with second homes and noise like that of codes, 104, 41 and 37
+# units were left to visit at 0.6, 0.7 and 0.8; k-means at once left 92, 44 and 20, in five times
+# the time, and clusters of 333 left 128, 54 and 44.
+_NEAR_CLUSTERS = 6
 
 
 def batch_assignment(
@@ -134,7 +139,7 @@ def two_step_assignment(
     centroids, _ = _sampled_units(
         rows, n_clusters, None, "sum", True, iterations, rng, threads, progress
     )
-    nearby = NearGroups.of(rows, centroids, threads).without_deserted()
+    nearby = NearGroups.of(rows, centroids, _NEAR_CLUSTERS, threads).without_deserted()
     own = nearby.nearest
     sizes = np.bincount(own)
     clusters = np.split(np.argsort(own, kind="stable"), np.cumsum(sizes)[:-1])

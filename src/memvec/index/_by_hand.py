@@ -48,7 +48,7 @@ def promise_of(everything: bool, similarity: float | None) -> Certificate:
 def search_selected(
     cascade: Cascade, select: Select, rows: Float32Array, similarity: float, threads: int | None
 ) -> Found:
-    """Score the members of selected units and of the reserve, without codes."""
+    """Score the members of selected units, strays and the reserve, without codes."""
     units = cascade.units
     untested = np.arange(units.n_tested, len(units.offsets) - 1)
     answers: dict[int, tuple[IntArray, np.ndarray, list[int]]] = {}

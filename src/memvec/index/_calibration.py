@@ -65,6 +65,11 @@ class Slack:
         """Whether the promise rests on calibration queries, which others can drift from."""
         return self.certificate.source in ("reserve", "queries")
 
+    @cached_property
+    def marked(self) -> Certificate:
+        """The certificate for queries that have drifted from its evidence."""
+        return replace(self.certificate, drifted=True)
+
 
 @dataclass(frozen=True, eq=False)
 class _Anchor:

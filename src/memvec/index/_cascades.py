@@ -58,6 +58,11 @@ class Cascade(Protocol):
     ) -> tuple[Float32Array, Float32Array]:
         """Return what each stage sees of given pairs, as scores and slopes."""
 
+    def calibrate_homes(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> list[tuple[Float32Array, Float32Array]]:
+        """Return the same for each of the homes that a row has."""
+
     def unit_scores(self, query: Float32Array) -> Float32Array:
         """Return the score of a query on every unit that is tested."""
 
@@ -176,6 +181,12 @@ class FloatCascade:
             slopes,
         )
         return scores, slopes
+
+    def calibrate_homes(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> list[tuple[Float32Array, Float32Array]]:
+        """Return what the unit test sees; there is one home."""
+        return [self.calibrate(queries, query_of, row_of)]
 
     def unit_scores(self, query: Float32Array) -> Float32Array:
         """Return yᵀm of every unit."""
@@ -351,15 +362,20 @@ class CodeCascade:
         The better one is that of the similarity the index is designed for. Elsewhere the other may
         be: then more is found than calibration knows of.
         """
-        units = self.units
-        seen = self._calibrate_at(units.unit_of(row_of), queries, query_of, row_of)
-        if not len(units.run_rows):
-            return seen
-        other = self._calibrate_at(
-            units.second_homes[row_of].astype(np.int64), queries, query_of, row_of
-        )
-        better = (self._needed(*other) < self._needed(*seen))[:, np.newaxis]
-        return np.where(better, other[0], seen[0]), np.where(better, other[1], seen[1])
+        seen, *others = self.calibrate_homes(queries, query_of, row_of)
+        for other in others:
+            better = (self._needed(*other) < self._needed(*seen))[:, np.newaxis]
+            seen = np.where(better, other[0], seen[0]), np.where(better, other[1], seen[1])
+        return seen
+
+    def calibrate_homes(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> list[tuple[Float32Array, Float32Array]]:
+        """Return what the stages see at the home of each row, and at its second home."""
+        homes = [self.units.unit_of(row_of)]
+        if len(self.units.run_rows):
+            homes.append(self.units.second_homes[row_of].astype(np.int64))
+        return [self._calibrate_at(units, queries, query_of, row_of) for units in homes]
 
     def _needed(self, scores: Float32Array, slopes: Float32Array) -> Float32Array:
         """Return the slack that the tests of groups and units need of each pair."""

@@ -32,6 +32,7 @@ LARGEST_K = 100
 # Matches drawn of a query that has many, besides its nearest: a table stays under 10⁶ rows.
 _DRAWN_MATCHES = 400
 _CROWDED_PAIRS = 20_000_000
+_ALIKE = 1e-6
 # Vectors in the noise of a planted query: enough for its law to be that of the data.
 _NOISE_TERMS = 8
 # Random pairs whose cosines are the law of unrelated vectors.
@@ -303,6 +304,10 @@ def _planted_queries(
     for term in range(_NOISE_TERMS):
         others = vectors[rng.integers(len(vectors), size=len(chosen))]
         noise += weights[:, term, np.newaxis] * others
+    noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
+    # Vectors that are all alike have no mixture but themselves.
+    alike = np.linalg.norm(noise, axis=1) < _ALIKE
+    noise[alike] = rng.standard_normal((int(alike.sum()), noise.shape[1]))
     noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
     noise /= np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)
     queries = similarity * members + math.sqrt(1 - similarity**2) * noise

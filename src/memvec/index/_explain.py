@@ -67,7 +67,8 @@ class Explanation:
     similarity : float
         What was asked for.
     stages : tuple of StageView
-        The tests, in order; none where the vector belongs to the reserve or everything is visited.
+        The tests, in order; no test of units where the vector is a stray or of the reserve, and
+        none at all where everything is visited.
     significance : Significance
         How often an unrelated vector scores as high.
     certificate : Certificate
@@ -131,8 +132,13 @@ class Explanation:
 def stage_views(
     cascade: Cascade, query: Float32Array, row: IntArray, lines: Lines
 ) -> tuple[StageView, ...]:
-    """Return what each stage sees of a query, shape (1, dim), and a member, by its row."""
-    [scores], [slopes] = cascade.calibrate(query, np.zeros(1, np.int64), row)
+    """Return what each stage sees of a query, shape (1, dim), and a member, by its row.
+
+    Of two homes, the one by which the search finds the member is shown, or else the better one.
+    """
+    only = np.zeros(1, np.int64)
+    seen = [*cascade.calibrate_homes(query, only, row), cascade.calibrate(query, only, row)]
+    [scores], [slopes] = next((view for view in seen if lines.passes(*view).all()), seen[-1])
     return tuple(
         StageView(
             name,

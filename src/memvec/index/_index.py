@@ -20,8 +20,8 @@ from memvec.index._promises import Guarantee
 from memvec.index._results import Hits, TopHits
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
-# Kernels count rows in 32 bits.
-_MOST_VECTORS = 2**31 - 1
+# Kernels count slots in 32 bits, and a vector may have two.
+_MOST_VECTORS = 2**30 - 1
 
 
 class Index(InspectedIndex):
@@ -162,8 +162,8 @@ class Index(InspectedIndex):
             1 − δ in (0, 1), for "high_probability".
         threshold : float, optional
             One raw threshold τ for the score of every unit, instead of the calibrated ones; −inf
-            visits all of them. Members of the units that pass are scored exactly. With codes, the
-            score is its estimate, in shares of what a match 1 would score.
+            visits all of them. Members of the units that pass are scored exactly, guests are not.
+            With codes, the score is its estimate, in shares of what a match 1 would score.
         units : int, optional
             Visit this many units, those of highest score, instead of testing them.
         shadow : float, optional

@@ -65,11 +65,11 @@ class InspectedIndex:
 
     @property
     def reserve(self) -> IntArray:
-        """The vectors that were kept out of the units to calibrate on, shape (n_reserve,)."""
+        """The vectors that are calibrated on, shape (n_reserve,); none where queries were given."""
         evidence, keys = self._parts.evidence, self._parts.cascade.units.keys
         if evidence.source != "reserve" or evidence.table is None:
-            return keys[:0]
-        return np.asarray(keys[-1 - int(evidence.table.queries.max()) :])
+            return np.empty(0, dtype=np.int64)
+        return np.array(keys[-1 - int(evidence.table.queries.max()) :])
 
     @property
     def evidence(self) -> Evidence:

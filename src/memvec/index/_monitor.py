@@ -152,13 +152,10 @@ class Monitor:
         self._watch = DriftWatch(reference) if len(reference) else None
         self._lock = threading.Lock()
         self._n_queries = 0
+        #: Whether recent queries were found to differ from the calibration queries.
+        self.drifted = False
         self._owed = 0.0
         self._tallies: dict[tuple[float, float], Verification] = {}
-
-    @property
-    def drifted(self) -> bool:
-        """Whether recent queries were found to differ from the calibration queries."""
-        return self._watch is not None and self._watch.state.alarmed
 
     def saw(self, queries: Float32Array, found: Found, *, watched: bool) -> None:
         """Count queries, and look at one in 64 of those that are watched for drift.
@@ -175,6 +172,7 @@ class Monitor:
         some = np.arange(first, n_queries, _WATCHED)
         scores = best_unit_scores(self._cascade, queries[some[~_are_copies(found, some)]])
         if self._watch.saw(scores):
+            self.drifted = True
             message = (
                 "Recent queries differ from those the index was calibrated on "
                 f"(p = {self._watch.state.p_value:.1g}): its promise may not hold for them. "

@@ -53,13 +53,12 @@ class Searcher:
         found = parts.cascade.search(rows, level, slack.lines, threads)
         if live:
             self.monitor.saw(rows, found, watched=slack.is_natural)
-        return self.hits(found, self._marked(slack))
+        return self.hits(found, self._certificate(slack))
 
-    def _marked(self, slack: Slack) -> Certificate:
+    def _certificate(self, slack: Slack) -> Certificate:
         """Return the certificate, with a mark where queries have drifted from its evidence."""
-        if slack.is_natural and self.monitor.drifted:
-            return dataclasses.replace(slack.certificate, drifted=True)
-        return slack.certificate
+        drifted = self.monitor.drifted and slack.is_natural
+        return slack.marked if drifted else slack.certificate
 
     def best(
         self, rows: Float32Array, k: int, request: Request, threads: int | None, where: str
@@ -83,12 +82,12 @@ class Searcher:
                 found = search_best_exactly(parts.bounded, found, rows, k, threads)
             return self.top(found, k, parts.complete(None))
         self.monitor.saw(rows, found, watched=slack.is_natural)
-        return self.top(found, k, self._marked(slack))
+        return self.top(found, k, self._certificate(slack))
 
     def some_unit(
         self, select: Select, rows: Float32Array, similarity: float, threads: int | None
     ) -> BoolArray:
-        """Tell which queries have a unit selected, or a match in the reserve."""
+        """Tell which queries have a unit selected, or a match among strays and the reserve."""
         passed = np.array([len(select(query)) > 0 for query in rows], dtype=bool)
         nothing = np.empty(0, dtype=np.int64)
         in_reserve = search_selected(

@@ -32,8 +32,8 @@ _STRAY_SHARE, _MOST_STRAYS = 0.005, 2000
 _LEAST_MEAN = 1e-6
 # More units than this are made in two steps, in clusters of so many vectors: at once, k-means would
 # take most of the build.
-_MOST_AT_ONCE = 1500
-_CLUSTER_SIZE = 333
+_MOST_AT_ONCE = 1000
+_CLUSTER_SIZE = 2000
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, popcount, prefetch
+from memvec.kernels._bits import borrowed, prefetch
 from memvec.kernels._codes import disagreement, disagreements, quantise_query
-from memvec.kernels._compile import fast_kernel, inner_kernel
+from memvec.kernels._compile import fast_kernel
+from memvec.kernels._lines import highest, lines_for_query, whole_half
+from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units, scan_run
 from memvec.kernels._rotation import rotate
 from memvec.kernels._search import keep_allowed, keep_match, sort_hits
 
@@ -20,14 +22,6 @@ N_COUNTS = 5
 GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE = 0, 1, 2, 3
 N_STAGES = 4
 
-_ONE = np.uint64(1)
-# Beyond every disagreement: at most 3 a bit.
-_LARGE = 2.0**30
-# Codes that are compared at a time, one bit each. It is passed as a value: a constant trip count
-# would be unrolled and then not vectorised.
-_STRIDE = 64
-# Codes that a loop over registers takes at once: four of eight words.
-_WHOLE = 32
 # How far ahead memory is asked for: units whose members follow, and members whose codes do.
 _UNITS_AHEAD = 3
 _CODES_AHEAD = 8
@@ -43,132 +37,6 @@ def quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares
     for q in range(queries.shape[0]):
         rotate(queries[q], flips, scratch, rotated)
         quantise_query(rotated, steps, top, signs[q], low[q], high[q], sums[q], squares[q])
-
-
-@inner_kernel
-def _append_ones(bits, first, found, count):
-    """Append the places of the ones of a word, counted from `first`; return how many there are.
-
-    A word of comparisons is one vector instruction for each sixteen; branches on each of them took
-    ten times as long.
-    """
-    while bits != 0:
-        found[count] = first + np.int64(popcount((bits & (~bits + _ONE)) - _ONE))
-        count += 1
-        bits &= bits - _ONE
-    return count
-
-
-@inner_kernel
-def _collect_units(totals, scales, first, bases, factors, stride, limits, selected, count):
-    """Append the units of a block that pass; return how many there are.
-
-    A unit passes where 2p ≤ base − factor · scale for some line of thresholds. `limits` is room for
-    the most of it over the lines.
-    """
-    for start in range(0, totals.shape[0], stride):
-        some, sizes = totals[start : start + stride], scales[start : start + stride]
-        for j in range(some.shape[0]):
-            limits[j] = bases[0] - factors[0] * sizes[j]
-        for line in range(1, bases.shape[0]):
-            base, factor = bases[line], factors[line]
-            for j in range(some.shape[0]):
-                limits[j] = max(limits[j], base - factor * sizes[j])
-        passed = np.uint64(0)
-        for j in range(some.shape[0]):
-            passed |= np.uint64(np.float32(2 * some[j]) <= limits[j]) << np.uint64(j)
-        count = _append_ones(passed, first + start, selected, count)
-    return count
-
-
-@inner_kernel
-def _collect_members(totals, size, first, limit, stride, candidates, count):
-    """Append the members of a unit with p ≤ limit, a whole number; return how many there are.
-
-    Totals beyond `size` mean nothing; they are counted with the others for the sake of whole
-    registers, and not collected.
-    """
-    for start in range(0, totals.shape[0], stride):
-        some = totals[start : start + stride]
-        passed = np.uint64(0)
-        for j in range(some.shape[0]):
-            passed |= np.uint64(some[j] <= limit) << np.uint64(j)
-        if size - start < _STRIDE:
-            passed &= (_ONE << np.uint64(max(0, size - start))) - _ONE
-        count = _append_ones(passed, first + start, candidates, count)
-    return count
-
-
-@inner_kernel
-def _covers(base, factor, other_base, other_factor, scale_range):
-    """Tell whether a line passes all that another one passes, at both ends of the scales."""
-    ahead, steeper = base - other_base, factor - other_factor
-    return ahead >= steeper * scale_range[0] and ahead >= steeper * scale_range[1]
-
-
-@inner_kernel
-def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, factors):
-    """Fill the lines of thresholds of a stage for one query; return how many there are.
-
-    A code of a scale passes by a line where 2p ≤ base − factor · scale: bases are Σv + slack·√Σv².
-    A line that lets no code pass which another one stops, at any scale that there is, is left out:
-    of ten lines, one to three are left.
-
-    Parameters
-    ----------
-    total, energy : IN float32
-        Σv and Σv² of the query.
-    slack, tested_at : IN float32 (n_lines,)
-    gain : IN float32
-    scale_range : IN float32 (2,)
-        The least and the largest scale of the stage's codes.
-    bases, factors : OUT float32 (n_lines,)
-    """
-    spread, count = np.sqrt(energy), 0
-    for line in range(slack.shape[0]):
-        base, factor = total + slack[line] * spread, gain * tested_at[line]
-        needed, kept = True, 0
-        for earlier in range(count):
-            needed &= not _covers(bases[earlier], factors[earlier], base, factor, scale_range)
-        if not needed:
-            continue
-        for earlier in range(count):
-            if not _covers(base, factor, bases[earlier], factors[earlier], scale_range):
-                bases[kept], factors[kept] = bases[earlier], factors[earlier]
-                kept += 1
-        bases[kept], factors[kept] = base, factor
-        count = kept + 1
-    return count
-
-
-@inner_kernel
-def _highest(bases, factors, scale):
-    """Return the most that a code of a scale may disagree, over the lines of thresholds."""
-    limit = bases[0] - factors[0] * scale
-    for line in range(1, bases.shape[0]):
-        limit = max(limit, bases[line] - factors[line] * scale)
-    return limit
-
-
-@inner_kernel
-def _whole_half(value):
-    """Return ⌊value/2⌋ as an int32, however large: 2p ≤ value is p ≤ ⌊value/2⌋."""
-    half = np.floor(np.float64(value) * 0.5)
-    return np.int32(min(max(half, -_LARGE), _LARGE))
-
-
-@inner_kernel
-def _scan_run(words, start, size, n_words, signs, low, high, totals):
-    """Fill the disagreements of one run of codes, a unit's or a group's; return how many.
-
-    Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24 done one
-    by one. What is read beyond the run are words of its neighbours, and their sums mean nothing.
-    """
-    first = start * n_words
-    room = words.shape[0] - first - (n_words - 1) * size
-    filled = min(-(-size // _WHOLE) * _WHOLE, room)
-    disagreements(words[first:], size, n_words, signs, low, high, totals[:filled])
-    return filled
 
 
 @fast_kernel
@@ -194,8 +62,8 @@ def _units_of_block(
     totals, limits = borrowed(totals), borrowed(limits)
     size = scales.shape[0]
     disagreements(words, BLOCK, n_words, signs, low, high, totals[:BLOCK])
-    return _collect_units(
-        totals[:size], scales, first, bases, factors, _STRIDE, limits, selected, count
+    return collect_units(
+        totals[:size], scales, first, bases, factors, STRIDE, limits, selected, count
     )
 
 
@@ -229,7 +97,7 @@ def select_from_blocks(
     slack, tested_at, gain, scale_range : IN
         Of `lines_for_query`.
     signs, low, high, sums, squares : IN, of `quantise_queries`
-    totals, limits : int32 (≥ BLOCK,), float32 (_STRIDE,)
+    totals, limits : int32 (≥ BLOCK,), float32 (STRIDE,)
         Room to work in.
     selected : OUT int32 (n_queries, ≥ n_tested)
     n : OUT int64 (n_queries,)
@@ -302,14 +170,14 @@ def _units_of_groups(
         start, stop = group_offsets[groups[i]], group_offsets[groups[i] + 1]
         n_units += stop - start
         size = stop - start
-        _scan_run(words, start, size, n_words, signs, low, high, totals)
-        count = _collect_units(
+        scan_run(words, start, size, n_words, signs, low, high, totals)
+        count = collect_units(
             totals[:size],
             scales[start:stop],
             start,
             bases,
             factors,
-            _STRIDE,
+            STRIDE,
             limits,
             selected,
             count,
@@ -334,8 +202,8 @@ def _members_of_units(
         start, stop = offsets[chosen[i]], offsets[chosen[i] + 1]
         n_members += stop - start
         size = stop - start
-        filled = _scan_run(prefix, start, size, n_prefix, signs, low, high, totals)
-        count = _collect_members(totals[:filled], size, start, limit, _STRIDE, candidates, count)
+        filled = scan_run(prefix, start, size, n_prefix, signs, low, high, totals)
+        count = collect_members(totals[:filled], size, start, limit, STRIDE, candidates, count)
     return count, n_members
 
 
@@ -384,7 +252,7 @@ def _members_by_codes(
             prefetch(codes, ahead + n_words - 1)
         row = np.int64(candidates[i])
         p = disagreement(codes[row * n_words : (row + 1) * n_words], signs, low, high)
-        if np.float32(2 * p) <= _highest(bases, factors, scales[row]):
+        if np.float32(2 * p) <= highest(bases, factors, scales[row]):
             candidates[count] = candidates[i]
             count += 1
             for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
@@ -506,8 +374,8 @@ def search_codes(
     bases, factors = np.empty_like(tested_at), np.empty_like(tested_at)
     in_top = np.empty((n_queries, max(n_top, n_units)), dtype=np.int32)
     n_in_top = np.empty(n_queries, dtype=np.int64)
-    totals = np.empty(max(largest_run + _WHOLE, BLOCK), dtype=np.int32)
-    limits = np.empty(_STRIDE, dtype=np.float32)
+    totals = np.empty(max(largest_run + WHOLE, BLOCK), dtype=np.int32)
+    limits = np.empty(STRIDE, dtype=np.float32)
     top_stage = GROUP_STAGE if n_groups > 0 else UNIT_STAGE
     select_from_blocks(
         top_blocks,
@@ -587,9 +455,7 @@ def search_codes(
             run_offsets,
             prefix,
             n_prefix,
-            _whole_half(
-                _highest(bases[:n_lines], factors[:n_lines], scale_ranges[PREFIX_STAGE, 0])
-            ),
+            whole_half(highest(bases[:n_lines], factors[:n_lines], scale_ranges[PREFIX_STAGE, 0])),
             signs[q],
             low[q],
             high[q],

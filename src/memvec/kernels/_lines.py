@@ -1,0 +1,71 @@
+"""Lines of thresholds: how much a code may disagree with a query and pass."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec.kernels._compile import inner_kernel
+
+# Beyond every disagreement: at most 3 a bit.
+_LARGE = 2.0**30
+
+
+@inner_kernel
+def _covers(base, factor, other_base, other_factor, scale_range):
+    """Tell whether a line passes all that another one passes, at both ends of the scales.
+
+    Rounding may call it so for lines that differ by 1e-4; calibration gives all of them more slack.
+    """
+    ahead, steeper = base - other_base, factor - other_factor
+    return ahead >= steeper * scale_range[0] and ahead >= steeper * scale_range[1]
+
+
+@inner_kernel
+def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, factors):
+    """Fill the lines of thresholds of a stage for one query; return how many there are.
+
+    A code of a scale passes by a line where 2p ≤ base − factor · scale: bases are Σv + slack·√Σv².
+    A line that lets no code pass which another one stops, at any scale that there is, is left out:
+    of ten lines, one to three are left.
+
+    Parameters
+    ----------
+    total, energy : IN float32
+        Σv and Σv² of the query.
+    slack, tested_at : IN float32 (n_lines,)
+    gain : IN float32
+    scale_range : IN float32 (2,)
+        The least and the largest scale of the stage's codes.
+    bases, factors : OUT float32 (n_lines,)
+    """
+    spread, count = np.sqrt(energy), 0
+    for line in range(slack.shape[0]):
+        base, factor = total + slack[line] * spread, gain * tested_at[line]
+        needed, kept = True, 0
+        for earlier in range(count):
+            needed &= not _covers(bases[earlier], factors[earlier], base, factor, scale_range)
+        if not needed:
+            continue
+        for earlier in range(count):
+            if not _covers(base, factor, bases[earlier], factors[earlier], scale_range):
+                bases[kept], factors[kept] = bases[earlier], factors[earlier]
+                kept += 1
+        bases[kept], factors[kept] = base, factor
+        count = kept + 1
+    return count
+
+
+@inner_kernel
+def highest(bases, factors, scale):
+    """Return the most that a code of a scale may disagree, over the lines of thresholds."""
+    limit = bases[0] - factors[0] * scale
+    for line in range(1, bases.shape[0]):
+        limit = max(limit, bases[line] - factors[line] * scale)
+    return limit
+
+
+@inner_kernel
+def whole_half(value):
+    """Return ⌊value/2⌋ as an int32, however large: 2p ≤ value is p ≤ ⌊value/2⌋."""
+    half = np.floor(np.float64(value) * 0.5)
+    return np.int32(min(max(half, -_LARGE), _LARGE))

@@ -1,0 +1,84 @@
+"""Which codes of a run pass: compared all at once, collected by words of bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec.kernels._bits import popcount
+from memvec.kernels._codes import disagreements
+from memvec.kernels._compile import inner_kernel
+
+# Codes that are compared at a time, one bit each. It is passed as a value: a constant trip count
+# would be unrolled and then not vectorised.
+STRIDE = 64
+# Codes that a loop over registers takes at once: four of eight words.
+WHOLE = 32
+_ONE = np.uint64(1)
+
+
+@inner_kernel
+def _append_ones(bits, first, found, count):
+    """Append the places of the ones of a word, counted from `first`; return how many there are.
+
+    A word of comparisons is one vector instruction for each sixteen; branches on each of them took
+    ten times as long.
+    """
+    while bits != 0:
+        found[count] = first + np.int64(popcount((bits & (~bits + _ONE)) - _ONE))
+        count += 1
+        bits &= bits - _ONE
+    return count
+
+
+@inner_kernel
+def collect_units(totals, scales, first, bases, factors, stride, limits, selected, count):
+    """Append the units of a block that pass; return how many there are.
+
+    A unit passes where 2p ≤ base − factor · scale for some line of thresholds. `limits` is room for
+    the most of it over the lines.
+    """
+    for start in range(0, totals.shape[0], stride):
+        some, sizes = totals[start : start + stride], scales[start : start + stride]
+        for j in range(some.shape[0]):
+            limits[j] = bases[0] - factors[0] * sizes[j]
+        for line in range(1, bases.shape[0]):
+            base, factor = bases[line], factors[line]
+            for j in range(some.shape[0]):
+                limits[j] = max(limits[j], base - factor * sizes[j])
+        passed = np.uint64(0)
+        for j in range(some.shape[0]):
+            passed |= np.uint64(np.float32(2 * some[j]) <= limits[j]) << np.uint64(j)
+        count = _append_ones(passed, first + start, selected, count)
+    return count
+
+
+@inner_kernel
+def collect_members(totals, size, first, limit, stride, candidates, count):
+    """Append the members of a unit with p ≤ limit, a whole number; return how many there are.
+
+    Totals beyond `size` mean nothing; they are counted with the others for the sake of whole
+    registers, and not collected.
+    """
+    for start in range(0, totals.shape[0], stride):
+        some = totals[start : start + stride]
+        passed = np.uint64(0)
+        for j in range(some.shape[0]):
+            passed |= np.uint64(some[j] <= limit) << np.uint64(j)
+        if size - start < STRIDE:
+            passed &= (_ONE << np.uint64(size - start)) - _ONE
+        count = _append_ones(passed, first + start, candidates, count)
+    return count
+
+
+@inner_kernel
+def scan_run(words, start, size, n_words, signs, low, high, totals):
+    """Fill the disagreements of one run of codes, a unit's or a group's; return how many.
+
+    Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24 done one
+    by one. What is read beyond the run are words of its neighbours, and their sums mean nothing.
+    """
+    first = start * n_words
+    room = words.shape[0] - first - (n_words - 1) * size
+    filled = min(-(-size // WHOLE) * WHOLE, room)
+    disagreements(words[first:], size, n_words, signs, low, high, totals[:filled])
+    return filled
