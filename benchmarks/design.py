@@ -30,8 +30,8 @@ N_QUERIES = {"uniform": 1000, "wordnet": 2000}
 MISS_RATE = 0.01
 
 UNIT_SIZES, UNIT_WORDS = (2, 4, 8, 12, 16, 24, 32), (4, 8, 12, 16)
-KMEANS_UNIT_SIZES = (14, 20, 28, 40, 56, 113, 226)
-KMEANS_GROUPS = ((14, 333), (28, 333), (28, 1000))
+KMEANS_UNIT_SIZES = (14, 28, 40, 56, 80, 113, 226)
+KMEANS_GROUPS = ((14, 333), (28, 1000))
 # Words of unit codes for each vector: more are read more slowly than anything else is done.
 _MOST_WORDS = 4.0
 # What a match scores on its unit, in standard deviations of what others do: with less, so many

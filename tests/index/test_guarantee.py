@@ -385,3 +385,13 @@ def test_promise_holds_among_vectors_that_are_all_alike():
     hits = Index.build(rows, similarity=0.7, miss_rate=0.05).range_search(queries)
     misses = count_misses(exact_range(rows, queries, 0.7), hits)
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
+
+
+def test_queries_that_come_again_are_no_drift():
+    built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05)
+    some = clustered(10, 2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(40):
+            built.range_search(some)
+    assert not built.range_search(QUERIES[:1]).certificate.drifted

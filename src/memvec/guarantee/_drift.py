@@ -41,7 +41,8 @@ class DriftWatch:
     Each test is a Kolmogorov–Smirnov test of two samples. The t-th test alarms below
     0.01/(t(t + 1)): as these add up to 0.01, queries that do not differ raise an alarm with
     probability at most 0.01, however long they are watched. Windows of different tests do not need
-    to be independent for that.
+    to be independent for that. A query that comes again, as in a cache, has the same score and is
+    not counted again.
 
     Parameters
     ----------
@@ -75,8 +76,9 @@ class DriftWatch:
         return raised
 
     def _add(self, scores: Float32Array) -> bool:
-        self._recent = np.concatenate([self._recent, scores])[-_WINDOW:]
-        self._waiting += len(scores)
+        fresh = np.setdiff1d(scores, self._recent)
+        self._recent = np.concatenate([self._recent, fresh])[-_WINDOW:]
+        self._waiting += len(fresh)
         before = self.state
         p_value = before.p_value
         if self._waiting >= _BETWEEN_TESTS:
