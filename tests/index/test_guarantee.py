@@ -349,6 +349,7 @@ def test_certificates_of_the_nearest_say_how_many(index):
 def test_a_similarity_in_another_cell_is_solved_once(index):
     calibration = index._parts.calibration
     index.range_search(QUERIES[:1], 0.66)
+    index.range_search(QUERIES[:1], 0.7, guarantee="high_probability")
     before = len(calibration._anchors)
     index.range_search(QUERIES[:1], 0.6641)
     index.range_search(QUERIES[:1], np.float32(0.7), guarantee="high_probability")

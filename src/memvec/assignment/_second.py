@@ -61,7 +61,7 @@ def second_units(
     rows = checks.unit_rows(members, "members", "second_units", copy=False)
     n_units = len(offsets) - 1
     homes = np.repeat(np.arange(n_units), np.diff(offsets))
-    units = _centroids(rows, offsets, np.arange(len(rows)))
+    units = _centroids(rows, offsets, np.arange(len(rows)), threads)
     # Members that cancel have no centroid; one of them stands for all.
     cancelled = ~units.any(axis=1)
     units[cancelled] = rows[offsets[:-1][cancelled]]
@@ -77,7 +77,7 @@ def second_units(
     )
     place = np.empty(n_units, dtype=np.int64)
     place[groups.order] = np.arange(n_units)
-    centroids = _centroids(units, groups.offsets, groups.order)
+    centroids = _centroids(units, groups.offsets, groups.order, threads)
     nearby = NearGroups.of(rows, centroids, _NEAR_GROUPS, threads)
     found = nearby.second_units(
         units[groups.order], groups.offsets, place[homes], _PULL, _LEAST_SHARE
@@ -85,8 +85,12 @@ def second_units(
     return np.asarray(groups.order[found])
 
 
-def _centroids(rows: Float32Array, offsets: IntArray, order: IntArray) -> Float32Array:
-    return memory_vectors(rows, offsets, order=order, construction="sum", normalised=True)
+def _centroids(
+    rows: Float32Array, offsets: IntArray, order: IntArray, threads: int | None
+) -> Float32Array:
+    return memory_vectors(
+        rows, offsets, order=order, construction="sum", normalised=True, threads=threads
+    )
 
 
 __all__ = ["second_units"]

@@ -174,12 +174,10 @@ def build_units(
     n_inside, offsets = len(inside), assignment.offsets
     seconds = np.empty(0, dtype=np.int64)
     if config.homes == 2:
-        seconds = second_units(tested[:n_inside], offsets, seed=config.seed)
-        strays = _strays(tested[:n_inside], offsets, seconds)
-        for array in (keys, vectors) if projection is None else (keys, vectors, tested):
-            _move_to_end(array[:n_inside], strays)
-        n_inside, seconds = n_inside - int(strays.sum()), seconds[~strays]
-        offsets = np.append(0, np.cumsum(~strays))[offsets]
+        arrays = [keys, vectors] if projection is None else [keys, vectors, tested]
+        inside_arrays = [array[:n_inside] for array in arrays]
+        seconds, offsets = _find_second_homes(inside_arrays, offsets, config.seed)
+        n_inside = len(seconds)
     members = tested[:n_inside]
     unit_vectors = memory_vectors(
         members,
@@ -211,6 +209,21 @@ def build_units(
         run_rows,
     )
     return units, tested
+
+
+def _find_second_homes(
+    arrays: list[np.ndarray], offsets: IntArray, seed: int
+) -> tuple[IntArray, IntArray]:
+    """Give members a second home, and move strays behind the others, in all arrays.
+
+    The members as the tests see them are the last array. Returned are the second homes of those
+    that are no strays, and where their units begin now.
+    """
+    seconds = second_units(arrays[-1], offsets, seed=seed)
+    strays = _strays(arrays[-1], offsets, seconds)
+    for array in arrays:
+        _move_to_end(array, strays)
+    return seconds[~strays], np.append(0, np.cumsum(~strays))[offsets]
 
 
 def _strays(members: Float32Array, offsets: IntArray, seconds: IntArray) -> BoolArray:
