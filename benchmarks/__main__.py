@@ -101,10 +101,27 @@ def assignment_command(data: str | None, rounds: int) -> None:
 @click.option("--vectors", type=click.IntRange(1000), default=1_000_000, show_default=True)
 @click.option("--dim", type=click.IntRange(2), default=1024, show_default=True)
 @click.option("--codes", type=click.Choice(["estimate", "sign", "none"]), default="estimate")
+@click.option(
+    "--similarity",
+    "similarities",
+    type=float,
+    multiple=True,
+    default=uniform.SIMILARITIES,
+    show_default=True,
+    help="Repeat for several.",
+)
+@click.option("--cpu", type=int, help="Processor that single queries run on.")
 @_rounds(4)
-def uniform_command(vectors: int, dim: int, codes: str, rounds: int) -> None:
+def uniform_command(
+    vectors: int,
+    dim: int,
+    codes: str,
+    similarities: tuple[float, ...],
+    cpu: int | None,
+    rounds: int,
+) -> None:
     """Compare with the scan on uniform vectors, as the paper does."""
-    uniform.run(vectors, dim, rounds, codes)
+    uniform.run(vectors, dim, rounds, codes, similarities, cpu)
 
 
 @main.command("design")

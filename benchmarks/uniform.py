@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Sequence
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.data import planted_queries, uniform_vectors
 from benchmarks.measure import print_table
+from benchmarks.search import one_thread
 from memvec import Index, IndexConfig
 from memvec.types import Float32Array
 
@@ -27,10 +29,17 @@ PRODUCT_ROWS = 2048
 ROUNDING = 1e-5
 
 
-def run(n_vectors: int, dim: int, rounds: int, codes: str) -> None:
+def run(
+    n_vectors: int,
+    dim: int,
+    rounds: int,
+    codes: str,
+    similarities: Sequence[float] = SIMILARITIES,
+    cpu: int | None = None,
+) -> None:
     """Print microseconds, misses and the ratio to the scan for each similarity."""
     vectors = uniform_vectors(n_vectors, dim)
-    rows = [_row(vectors, similarity, rounds, codes) for similarity in SIMILARITIES]
+    rows = [_row(vectors, similarity, rounds, codes, cpu) for similarity in similarities]
     print_table(
         f"Uniform vectors, {n_vectors:,} × {dim}, 1 % asked, codes {codes!r}, one thread",
         [
@@ -48,7 +57,9 @@ def run(n_vectors: int, dim: int, rounds: int, codes: str) -> None:
     )
 
 
-def _row(vectors: Float32Array, similarity: float, rounds: int, codes: str) -> list[str]:
+def _row(
+    vectors: Float32Array, similarity: float, rounds: int, codes: str, cpu: int | None
+) -> list[str]:
     # Uniform vectors have no matches to calibrate on, so nothing is kept out for it.
     config = IndexConfig(reserve=0, codes=codes)  # type: ignore[arg-type]
     index = Index.build(vectors, similarity=similarity, config=config, progress=False)
@@ -56,7 +67,7 @@ def _row(vectors: Float32Array, similarity: float, rounds: int, codes: str) -> l
     asked = similarity - ROUNDING
     found = index.range_search(queries, asked).counts > 0
     scans, searches = [], []
-    with threadpool_limits(1):
+    with one_thread(cpu):
         for start in range(0, rounds * QUERIES_A_ROUND, QUERIES_A_ROUND):
             scans.append(_seconds(lambda: vectors @ queries[0]))
             for query in queries[start : start + QUERIES_A_ROUND]:

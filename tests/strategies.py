@@ -39,6 +39,7 @@ one_level = st.builds(
     codes=st.sampled_from(["auto", "none", "sign", "estimate"]),
     symmetric=st.booleans(),
     unit_words=st.sampled_from(["auto", 1, 3]),
+    member_words=st.sampled_from(["auto", 1, 2]),
     pca_dim=st.sampled_from([None, None, 5]),
     center=st.booleans(),
     whiten=st.booleans(),

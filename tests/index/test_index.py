@@ -403,6 +403,7 @@ def test_bad_questions_are_refused(call, text):
         (lambda: IndexConfig(group_size=0), "'group_size' .* Got 0"),
         (lambda: IndexConfig(codes="bits"), "'codes' .* Got 'bits'"),
         (lambda: IndexConfig(unit_words=0), "'unit_words' .* Got 0"),
+        (lambda: IndexConfig(member_words=0), "'member_words' .* Got 0"),
         (lambda: IndexConfig(reserve=-1), "'reserve' .* Got -1"),
     ],
 )

@@ -17,7 +17,8 @@ _MEANINGS = {
     "cache": "bytes of codes that stay in cache",
     "run": "a run of 64 codes where one passed",
     "visit": "going to a unit's members",
-    "member_word": "a word of a member's code",
+    "member_word": "one of the first words of a member's code",
+    "member_code": "a member's whole code",
 }
 
 

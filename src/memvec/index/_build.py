@@ -193,15 +193,19 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     config = dict(settings["config"])
     config["ridge"] = float(config["ridge"])
     config.setdefault("homes", 1)
+    if config["homes"] == 1:
+        # Runs are units; before vectors could have two homes, none were written.
+        arrays.setdefault("run_offsets", arrays["offsets"])
+        arrays.setdefault("run_rows", np.empty(0, dtype=np.int32))
+    if "codes" in meta:
+        # Before first words could be chosen, their number was not written.
+        n_slots = int(arrays["run_offsets"][-1])
+        config.setdefault("member_words", len(arrays["prefix"]) // n_slots)
     settings["similarities"] = tuple(settings["similarities"])
     design = IndexDesign(**{**settings, "config": IndexConfig(**config)})
     projection = None
     if "projection_mean" in arrays:
         projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
-    if config["homes"] == 1:
-        # Runs are units; before vectors could have two homes, none were written.
-        arrays.setdefault("run_offsets", arrays["offsets"])
-        arrays.setdefault("run_rows", np.empty(0, dtype=np.int32))
     names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
     units = Units(projection=projection, **{name: arrays[name] for name in names})
     cascade: CodeCascade | FloatCascade

@@ -25,6 +25,7 @@ _NUMBERS = {
     "batch_size": 1,
     "iterations": 1,
     "unit_words": 1,
+    "member_words": 1,
     "pca_dim": 1,
     "reserve": 0,
     "seed": 0,
@@ -35,11 +36,6 @@ class _Rule(NamedTuple):
     construction: Construction
     normalised: bool
 
-
-# Words of a member's code that are tested before the rest is read. In k-means units of
-# embeddings, two let 4 to 26 times as many members through as three, and four cost more than they
-# save. In random units of uniform vectors two leave few members, and read less.
-PREFIX_WORDS: dict[AssignmentName | Auto, int] = {"kmeans": 3, "random": 2, "auto": 3}
 
 # The update rules of the paper's Table 1.
 KMEANS_RULES: dict[KmeansRule, _Rule] = {
@@ -89,6 +85,8 @@ class IndexConfig:
         Binarise the query, too: codes are then compared by Hamming distance.
     unit_words : "auto" or int
         Words of 64 bits of a unit's code that are tested.
+    member_words : "auto" or int
+        Words of a member's code that are tested before the rest of it is read.
     pca_dim : int or None
         Test vectors reduced to this many dimensions by PCA; scores stay those of the vectors
         given.
@@ -119,6 +117,7 @@ class IndexConfig:
     codes: CodesName | Auto = "auto"
     symmetric: bool = False
     unit_words: int | Auto = "auto"
+    member_words: int | Auto = "auto"
     pca_dim: int | None = None
     center: bool = False
     whiten: bool = False
@@ -172,4 +171,4 @@ class IndexConfig:
         return self.pca_dim is not None or self.center or self.whiten
 
 
-__all__ = ["KMEANS_RULES", "PREFIX_WORDS", "IndexConfig"]
+__all__ = ["KMEANS_RULES", "IndexConfig"]

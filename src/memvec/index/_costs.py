@@ -13,7 +13,7 @@ from memvec import checks
 from memvec.errors import FileFormatError, MemvecError, UnknownVersionError
 
 # What the table's fields mean; files of another version are refused.
-_VERSION = 2
+_VERSION = 3
 _FORMAT = "memvec machine costs"
 # Codes that a search counts before it looks which of them passed.
 _RUN_LENGTH = 64
@@ -46,7 +46,9 @@ class MachineCosts:
     visit : float
         Going to the members of a unit that passed.
     member_word : float
-        Comparing one word of a member's code.
+        Comparing one of the first words of a member's code.
+    member_code : float
+        Reading and comparing the whole code of a member whose first words passed.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class MachineCosts:
     run: float = 150.0
     visit: float = 40.0
     member_word: float = 0.40
+    member_code: float = 55.0
 
     def __post_init__(self) -> None:
         where = "MachineCosts"

@@ -10,7 +10,7 @@ import numpy as np
 from scipy import optimize, special
 
 from memvec.guarantee import uniform_tail
-from memvec.index._config import PREFIX_WORDS, IndexConfig
+from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.theory import effective_dimension, optimal_design
 from memvec.types import Float32Array
@@ -48,8 +48,15 @@ _CODE_SHARE = math.sqrt(2 / math.pi)
 _QUERY_SHARE = 0.978
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _WORDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-# The share of the misses that calibration leaves to the test of units: 0.3 to 1 were seen.
-_UNIT_MISSES = 0.6
+# The first words of members of k-means units: on embeddings two let 4 to 26 times as many members
+# through as three, and four cost more than they save.
+MEMBER_WORDS = 3
+# Those tried for random units: the lower the similarity, the more pay. One would do at 0.9, but let
+# many through where the same index is asked at a lower similarity.
+_FEW_WORDS = (2, MEMBER_WORDS)
+# The shares of the misses that calibration leaves to the test of units, 0.3 to 0.7 were seen, and
+# to that of the first words of members, 0.1 to 0.6.
+_UNIT_MISSES, _MEMBER_MISSES = 0.6, 0.2
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,7 @@ def _design_without_codes(
 ) -> IndexConfig:
     """Take the paper's unit size of least cost for random units, and at least ten for k-means."""
     made = replace(config, unit_words=1) if config.unit_words == "auto" else config
+    made = replace(made, member_words=1) if made.member_words == "auto" else made
     if made.unit_size != "auto":
         return made
     size = 1
@@ -194,48 +202,53 @@ def _design_random_units(
     """Take the unit size and the words of least expected time, by the law of codes of units."""
     n_vectors, dim = shape
     n_words = -(-dim // 64)
+    law = _CodeLaw(dim, similarity, miss_rate, _CODE_SHARE if config.symmetric else _QUERY_SHARE)
     sizes = _SIZES if config.unit_size == "auto" else (config.unit_size,)
     words = _WORDS if config.unit_words == "auto" else (config.unit_words,)
-    query_share = _CODE_SHARE if config.symmetric else _QUERY_SHARE
-    best = min(
-        (
-            _random_units_time(n_vectors, dim, n, b, similarity, miss_rate, query_share, costs),
-            n,
-            b,
-        )
+    first_words = _FEW_WORDS if config.member_words == "auto" else (config.member_words,)
+    time, size, of_unit, of_member = min(
+        (_random_units_time(law, n_vectors, n, b, m, costs), n, b, m)
         for n in sizes
         for b in sorted({min(b, n_words) for b in words})
+        for m in sorted({min(m, n_words) for m in first_words})
         if n == sizes[0] or n < min(dim, n_vectors)
     )
-    return replace(config, unit_size=best[1], unit_words=best[2]), best[0]
+    return replace(config, unit_size=size, unit_words=of_unit, member_words=of_member), time
 
 
-def _random_units_time(
-    n_vectors: int,
-    dim: int,
-    size: int,
-    words: int,
-    similarity: float,
-    miss_rate: float,
-    query_share: float,
-    costs: MachineCosts,
-) -> float:
-    """Return the expected microseconds of a query that has no match.
+@dataclass(frozen=True)
+class _CodeLaw:
+    """How codes of uniform vectors score.
 
     In standard deviations of the code's noise, unrelated queries score N(0, 1) on a unit, and a
     match of similarity α scores α·s·√(b/n) on average with s = 0.78 for codes of b bits; knowing
-    the inner product removes the share s²·α²·b/d of the variance.
+    the inner product removes the share s²·α²·b/d of the variance. A member is a unit of one.
     """
-    bits = words * 64
-    share = _CODE_SHARE * query_share
-    norm = math.sqrt(size * (dim - 2) / (dim - size - 1)) if dim > size + 1 else math.inf
-    mean = similarity * share * math.sqrt(bits) / norm
-    spread = math.sqrt(max(0.05, 1 - (share * similarity) ** 2 * min(1.0, bits / dim)))
-    limit = mean + spread * float(special.ndtri(_UNIT_MISSES * miss_rate))
-    passed = float(special.ndtr(-limit))
-    n_units = n_vectors / size
-    scan = costs.scan(n_units, words)
-    return 1e-3 * (costs.query + scan + costs.visits(n_units, passed, size, PREFIX_WORDS["random"]))
+
+    dim: int
+    similarity: float
+    miss_rate: float
+    query_share: float
+
+    def passed(self, size: int, words: int, misses: float) -> float:
+        """Return the share that passes a test which misses that share of what may be missed."""
+        dim, bits, share = self.dim, words * 64, _CODE_SHARE * self.query_share
+        norm = math.sqrt(size * (dim - 2) / (dim - size - 1)) if dim > size + 1 else math.inf
+        mean = self.similarity * share * math.sqrt(bits) / norm
+        known = (share * self.similarity) ** 2 * min(1.0, bits / dim)
+        spread = math.sqrt(max(0.05, 1 - known))
+        limit = mean + spread * float(special.ndtri(misses * self.miss_rate))
+        return float(special.ndtr(-limit))
+
+
+def _random_units_time(
+    law: _CodeLaw, n_vectors: int, size: int, words: int, first_words: int, costs: MachineCosts
+) -> float:
+    """Return the expected microseconds of a query that has no match."""
+    n_units, passed = n_vectors / size, law.passed(size, words, _UNIT_MISSES)
+    n_codes = n_vectors * passed * law.passed(1, first_words, _MEMBER_MISSES)
+    time = costs.query + costs.scan(n_units, words) + n_codes * costs.member_code
+    return 1e-3 * (time + costs.visits(n_units, passed, size, first_words))
 
 
 def _design_kmeans_units(
@@ -248,11 +261,12 @@ def _design_kmeans_units(
     if config.levels != "auto":
         levels = (config.levels,)
     homes = 2 if config.homes == "auto" else config.homes
+    first_words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
     sizes = _KMEANS_SIZES[homes] if config.unit_size == "auto" else (config.unit_size,)
     groups = _GROUP_SIZES if config.group_size == "auto" else (config.group_size,)
     tried = [
         (
-            _kmeans_units_time(n_vectors, words, n, homes, group, similarity, costs),
+            _kmeans_units_time(n_vectors, words, n, homes, first_words, group, similarity, costs),
             level,
             n,
             group or n,
@@ -264,10 +278,8 @@ def _design_kmeans_units(
     time, level, size, group = min(
         tried, key=lambda one: (one[0] * (1 + _WORTH_A_LEVEL * (one[1] - 1)), *one[1:])
     )
-    made = replace(
-        config, unit_words=words, levels=level, unit_size=size, group_size=group, homes=homes
-    )
-    return made, time
+    made = replace(config, unit_words=words, member_words=first_words, homes=homes)
+    return replace(made, levels=level, unit_size=size, group_size=group), time
 
 
 def _kmeans_units_time(
@@ -275,6 +287,7 @@ def _kmeans_units_time(
     words: int,
     size: int,
     homes: Literal[1, 2],
+    first_words: int,
     group: int,
     similarity: float,
     costs: MachineCosts,
@@ -290,7 +303,7 @@ def _kmeans_units_time(
     else:
         time += costs.scan(n_units, words)
     slots = homes * size
-    time += costs.visits(n_units, passed, slots, PREFIX_WORDS["kmeans"], together=_TOGETHER)
+    time += costs.visits(n_units, passed, slots, first_words, together=_TOGETHER)
     return 1e-3 * time
 
 
@@ -306,4 +319,4 @@ def _design_construction(config: IndexConfig) -> IndexConfig:
     return replace(config, construction="ridge", ridge=float(np.inf))
 
 
-__all__ = ["IndexDesign", "design_index"]
+__all__ = ["MEMBER_WORDS", "IndexDesign", "design_index"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from memvec.codes import CodeSpace
 from memvec.index._cascades import CodeCascade
-from memvec.index._config import PREFIX_WORDS, IndexConfig
+from memvec.index._config import IndexConfig
 from memvec.index._units import Units
 from memvec.kernels import BLOCK
 from memvec.progress import progress_bar
@@ -22,7 +22,7 @@ def encode_units(
 ) -> CodeCascade:
     """Encode memory vectors and members; `tested` are the members as the tests see them."""
     space = CodeSpace.random(tested.shape[1], symmetric=config.symmetric, seed=config.seed)
-    n_prefix = min(PREFIX_WORDS[config.assignment], space.n_words)
+    n_prefix = min(int(config.member_words), space.n_words)
     n_unit_words = min(int(config.unit_words), space.n_words)
     n_total = len(units.vectors) + units.n_tested + units.n_groups
     with progress_bar("codes", n_total, progress) as advance:

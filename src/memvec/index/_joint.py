@@ -17,7 +17,7 @@ from memvec.guarantee import CalibrationTable, Certificate, NullLaw, Source
 from memvec.index._calibration import Calibration, Slack
 from memvec.index._cascades import CodeCascade
 from memvec.index._config import IndexConfig
-from memvec.index._design import IndexDesign
+from memvec.index._design import MEMBER_WORDS, IndexDesign
 from memvec.index._encode import encode_units
 from memvec.index._evidence import LOWEST_SHARE, Evidence
 from memvec.index._explain import Explanation
@@ -162,7 +162,9 @@ def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesig
         np.array([0, len(vectors)]),
         np.empty(0, dtype=np.int32),
     )
-    decided = replace(config, codes=design.config.codes, unit_words=1, assignment="kmeans")
+    # As many first words as any of the indexes may have: more of them miss less at the same slack.
+    words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
+    decided = replace(config, codes=design.config.codes, unit_words=1, member_words=words)
     return encode_units(units, vectors, design.similarity, decided, progress=False)
 
 

@@ -15,15 +15,15 @@ from scipy import special
 from memvec import checks
 from memvec.index._build import BuildPromise, build_parts
 from memvec.index._cascades import CodeCascade
-from memvec.index._config import PREFIX_WORDS, IndexConfig
+from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, busy_runs
 from memvec.index._index import Index
 from memvec.index._lines import Lines
-from memvec.kernels import BLOCK, N_STAGES, WORD
+from memvec.kernels import BLOCK, N_STAGES, PREFIX_STAGE, WORD
 from memvec.types import Float32Array, WordArray
 
 _DIM, _SIMILARITY = 1024, 0.9
-_WORDS, _FEW_WORDS, _PREFIX_WORDS = 16, 4, PREFIX_WORDS["random"]
+_WORDS, _FEW_WORDS, _FIRST_WORDS = 16, 4, 2
 # Codes of up to 8 MB: more than the innermost caches, less than the outermost.
 _FEW_CODES, _CODES = 16384, 65536
 # 8, 16, 32 and 64 MB of codes: from in cache to from memory.
@@ -60,7 +60,7 @@ def profile_machine(*, seed: int = 0) -> MachineCosts:
     code, word = _scan_costs(bench)
     sizes, words = _growing_scan(bench, code)
     memory_word = max(words[-1], word)
-    run, visit, member_word = _visit_costs(bench)
+    run, visit, member_word, member_code = _visit_costs(bench)
     return MachineCosts(
         query=_query_cost(bench),
         code=code,
@@ -70,6 +70,7 @@ def profile_machine(*, seed: int = 0) -> MachineCosts:
         run=run,
         visit=visit,
         member_word=member_word,
+        member_code=member_code,
     )
 
 
@@ -101,16 +102,24 @@ class _Bench:
         return cls(rng, Index(parts), cascade, cascade.units.vectors[0])
 
     def searches(
-        self, n_codes: int, n_words: int, unit_size: int, passed: float = 0.0
+        self,
+        n_codes: int,
+        n_words: int,
+        unit_size: int,
+        passed: float = 0.0,
+        members_passed: float = 0.0,
     ) -> list[Search]:
-        """Return searches of made-up units, a share of which passes; no member of theirs does."""
+        """Return searches of made-up units, a share of which passes, and of their first words.
+
+        No whole code of a member passes.
+        """
         cascade = self._blown_up(n_codes, n_words, unit_size)
         queries = self.rng.standard_normal((_QUERIES, 1, _DIM), dtype=np.float32)
         queries /= np.linalg.norm(queries, axis=-1, keepdims=True)
         slack = np.full(N_STAGES, -np.inf)
         # Codes of scale 0 score N(0, 1) in standard deviations of their noise.
-        slack[:-2] = special.ndtri(passed)
-
+        slack[:PREFIX_STAGE] = special.ndtri(passed)
+        slack[PREFIX_STAGE] = special.ndtri(members_passed)
         lines = Lines.one(_SIMILARITY, slack)
 
         def search_for(query: Float32Array) -> Search:
@@ -135,8 +144,10 @@ class _Bench:
             units=units,
             top_blocks=self._words((n_codes // BLOCK, n_words, BLOCK)),
             top_scales=np.zeros(n_codes, dtype=np.float32),
-            prefix=self._words((n_members * _PREFIX_WORDS,)),
-            codes=np.empty((n_members, _WORDS), dtype=np.uint64),
+            prefix=self._words((n_members * _FIRST_WORDS,)),
+            prefix_scale=0.0,
+            codes=self._words((n_members, _WORDS)),
+            code_scales=np.zeros(n_members, dtype=np.float32),
         )
 
     def _words(self, shape: tuple[int, ...]) -> WordArray:
@@ -177,25 +188,31 @@ def _cache_size(sizes: list[float], words: list[float], word: float, memory: flo
     return float(min(candidates, key=error))
 
 
-def _visit_costs(bench: _Bench) -> tuple[float, float, float]:
-    """Return what looking through a run, going to a unit, and a word of a member cost."""
+def _visit_costs(bench: _Bench) -> tuple[float, float, float, float]:
+    """Return what a run, going to a unit, a first word of a member and a whole code cost."""
     plans = [
-        (_SMALL_UNIT, 0.0),
-        (_SMALL_UNIT, _RARE),
-        (_SMALL_UNIT, _OFTEN),
-        (_LARGE_UNIT, 0.0),
-        (_LARGE_UNIT, _OFTEN),
+        (_SMALL_UNIT, 0.0, 0.0),
+        (_SMALL_UNIT, _RARE, 0.0),
+        (_SMALL_UNIT, _OFTEN, 0.0),
+        (_LARGE_UNIT, 0.0, 0.0),
+        (_LARGE_UNIT, _OFTEN, 0.0),
+        (_LARGE_UNIT, _OFTEN, _OFTEN),
     ]
-    none, rare, often, none_large, often_large = _medians(
-        bench.searches(_UNITS, _FEW_WORDS, size, passed) for size, passed in plans
+    none, rare, often, none_large, often_large, whole = _medians(
+        bench.searches(_UNITS, _FEW_WORDS, size, passed, members_passed)
+        for size, passed, members_passed in plans
     )
     # Two equations: runs · run + units · visit, for units of the same size.
     done = [[busy_runs(_UNITS, share), _UNITS * share] for share in (_RARE, _OFTEN)]
     run, visit = np.linalg.solve(done, [rare - none, often - none])
     larger = ((often_large - none_large) - (often - none)) / (_UNITS * _OFTEN)
-    member_word = larger / ((_LARGE_UNIT - _SMALL_UNIT) * _PREFIX_WORDS)
-    visit -= _SMALL_UNIT * _PREFIX_WORDS * member_word
-    return max(float(run), _LEAST), max(float(visit), _LEAST), max(float(member_word), _LEAST)
+    member_word = larger / ((_LARGE_UNIT - _SMALL_UNIT) * _FIRST_WORDS)
+    visit -= _SMALL_UNIT * _FIRST_WORDS * member_word
+    member_code = (whole - often_large) / (_UNITS * _OFTEN * _LARGE_UNIT * _OFTEN)
+    run, visit, member_word, member_code = (
+        max(float(cost), _LEAST) for cost in (run, visit, member_word, member_code)
+    )
+    return run, visit, member_word, member_code
 
 
 def _query_cost(bench: _Bench) -> float:
