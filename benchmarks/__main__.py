@@ -8,7 +8,17 @@ from typing import Any
 
 import click
 
-from benchmarks import assignment, collection, construction, design, guarantee, null_laws, uniform
+from benchmarks import (
+    assignment,
+    building,
+    collection,
+    construction,
+    design,
+    guarantee,
+    null_laws,
+    top,
+    uniform,
+)
 from benchmarks.peers import CONTENDERS, DEFAULT
 from benchmarks.search import Plan, compare
 from benchmarks.search_sets import SETS, search_set
@@ -87,6 +97,23 @@ def main(context: click.Context, data: str | None, rounds: int) -> None:
 def construction_command(data: str | None, rounds: int) -> None:
     """Time the memory vectors of 1M × 1024."""
     construction.run(data, rounds)
+
+
+@main.command("building")
+@click.option("--vectors", type=click.IntRange(1000), default=1_000_000, show_default=True)
+@click.option("--dim", type=click.IntRange(2), default=1024, show_default=True)
+@click.option(
+    "--way",
+    "ways",
+    type=click.Choice(list(building.WAYS)),
+    multiple=True,
+    default=tuple(building.WAYS),
+    show_default=True,
+    help="Repeat for several.",
+)
+def building_command(vectors: int, dim: int, ways: tuple[str, ...]) -> None:
+    """Build whole indexes, and measure time, memory at the peak and size."""
+    building.run(vectors, dim, ways)
 
 
 @main.command("assignment")
@@ -247,6 +274,19 @@ def search_command(
         n_queries=queries,
         json_file=json_file,
     )
+
+
+@main.command("top")
+@click.option("--set", "name", type=click.Choice(SETS), default="wordnet", show_default=True)
+@click.option("--vectors", type=click.IntRange(200), help="How many; the whole set without it.")
+@click.option("--cpu", type=int, help="Processor that queries run on.")
+@_data
+@_rounds(5)
+def top_command(
+    name: str, vectors: int | None, cpu: int | None, data: str | None, rounds: int
+) -> None:
+    """Search for the k nearest, beside the scan and hnswlib at a recall of 0.99."""
+    top.run(name, data, vectors, rounds, cpu)
 
 
 @main.command("growth")

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -127,6 +128,34 @@ def test_search_command_prints_a_table_and_writes_figures(tmp_path):
     assert records["BLAS scan"]["miss_rate"] == 0
     assert records["memvec"]["judged_queries"] == 40
     assert len(records["memvec"]["single_ms_rounds"]) == 2
+
+
+def test_top_command_finds_nearly_all_nearest():
+    pytest.importorskip("hnswlib", reason="of the bench extra")
+    arguments = "top --set structured --vectors 3000 --rounds 1"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    rows = [line.split(" | ") for line in outcome.stdout.splitlines() if line.startswith("| 1")]
+    assert [row[0] for row in rows] == [f"| {k}" for k in (1, 10, 100) for _ in range(3)]
+    assert min(float(row[2]) for row in rows) >= 0.985
+
+
+def test_uniform_command_names_what_was_missed():
+    arguments = "uniform --vectors 5000 --dim 128 --similarity 0.9 --rounds 1 --cpu 0"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    [row] = [line.split(" | ") for line in outcome.stdout.splitlines() if line.startswith("| 0.9")]
+    assert float(row[6].split("%")[0]) < 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_building_command_measures_time_memory_and_size():
+    arguments = "building --vectors 4000 --dim 64 --way random --way batch"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    rows = [line.split(" | ") for line in outcome.stdout.splitlines() if line.startswith("| ")]
+    assert [row[0] for row in rows[1:]] == ["| random", "| batch"]
+    assert all(float(row[4].split(" ")[0]) > 0 for row in rows[1:])
 
 
 def test_growth_command_fits_exponents():
