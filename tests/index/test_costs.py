@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownVersionError
 from memvec.index import Index, IndexConfig, MachineCosts, profile_machine
-from memvec.index._design import _CodeLaw
+from memvec.index._design import _CodeLaw, _design_kmeans_units
 
 COSTS = MachineCosts(
     query=1000.0,
@@ -217,3 +217,11 @@ def test_units_that_pass_together_cost_fewer_looks():
     apart, together = (costs.visits(6400, 0.02, 28, 3, together=n) for n in (1, 8))
     saved = 100 * ((1 - 0.98**64) - (1 - 0.9975**64)) * 210
     assert apart - together == pytest.approx(saved)
+
+
+def test_units_of_very_many_vectors_are_small():
+    designs = [
+        _design_kmeans_units(IndexConfig(), (n_vectors, 384), 0.7, MachineCosts())[0]
+        for n_vectors in (100_000, 1_000_000)
+    ]
+    assert [design.unit_size for design in designs] == [56, 28]
