@@ -21,7 +21,7 @@ WAYS = {
     "two-step": (structured_vectors, IndexConfig(assignment="kmeans")),
 }
 SIMILARITY = 0.7
-_FEW = 20_000
+_FEW_SHARE = 10
 
 
 def run(n_vectors: int, dim: int, ways: tuple[str, ...]) -> None:
@@ -42,7 +42,9 @@ def _row(way: str, n_vectors: int, dim: int) -> list[str]:
     make, config = WAYS[way]
     vectors = make(n_vectors, dim)
     # Compiled code is loaded once, whatever the size.
-    Index.build(vectors[:_FEW], similarity=SIMILARITY, config=config, progress=False)
+    Index.build(
+        vectors[: n_vectors // _FEW_SHARE], similarity=SIMILARITY, config=config, progress=False
+    )
     before = _resident("VmRSS")
     # The kernel forgets the peak so far.
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")

@@ -27,9 +27,10 @@ _SMALLEST_SAMPLE = 10_000
 # clusters of 2,000 and units of 56, with second homes and noise like that of codes, 104, 41 and 37
 # units were left to visit at 0.6, 0.7 and 0.8; k-means at once left 92, 44 and 20, in five times
 # the time, and clusters of 333 left 128, 54 and 44.
-# The more clusters, the thinner a neighbourhood is spread over them: a million structured vectors
-# in 500 clusters left 1,092 of 17,857 units to visit with 18 of them, and 784 with 40.
-_NEAR_CLUSTERS, _NEAR_BY_ROOT = 6, 0.45
+# The more clusters, the thinner a neighbourhood is spread over them: from 209 on a vector tries
+# more, up to a limit. A million structured vectors in 500 clusters and units of 28 left 571 units
+# to visit with ten of them, and 424 with 18, in a third more time.
+_NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 6, 0.45, 18
 
 
 def batch_assignment(
@@ -141,8 +142,7 @@ def two_step_assignment(
     centroids, _ = _sampled_units(
         rows, n_clusters, None, "sum", True, iterations, rng, threads, progress
     )
-    n_near = max(_NEAR_CLUSTERS, round(_NEAR_BY_ROOT * math.sqrt(n_clusters)))
-    nearby = NearGroups.of(rows, centroids, n_near, threads).without_deserted()
+    nearby = NearGroups.of(rows, centroids, _near_clusters(n_clusters), threads).without_deserted()
     own = nearby.nearest
     sizes = np.bincount(own)
     clusters = np.split(np.argsort(own, kind="stable"), np.cumsum(sizes)[:-1])
@@ -156,6 +156,12 @@ def two_step_assignment(
             found, nearby, construction, normalised, refinements, threads, advance
         )
     return replace(found, labels=labels)
+
+
+def _near_clusters(n_clusters: int) -> int:
+    """Return how many of the clusters nearest to it a vector tries."""
+    by_root = round(_NEAR_BY_ROOT * math.sqrt(n_clusters))
+    return min(max(_NEAR_CLUSTERS, by_root), _MOST_NEAR_CLUSTERS)
 
 
 def sampled_assignment(

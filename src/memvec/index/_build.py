@@ -182,7 +182,7 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
     arrays, meta = open_folder(path, verify=verify)
     try:
         return _assembled(arrays, meta)
-    except (IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
         raise CorruptIndexError(
             f"The folder {os.fspath(path)!r} does not hold a whole index: {error!r}."
         ) from error
@@ -197,10 +197,10 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
         # Runs are units; before vectors could have two homes, none were written.
         arrays.setdefault("run_offsets", arrays["offsets"])
         arrays.setdefault("run_rows", np.empty(0, dtype=np.int32))
-    if "codes" in meta:
+    if "member_words" not in config:
         # Before first words could be chosen, their number was not written.
         n_slots = int(arrays["run_offsets"][-1])
-        config.setdefault("member_words", len(arrays["prefix"]) // n_slots)
+        config["member_words"] = len(arrays["prefix"]) // n_slots if "codes" in meta else 1
     settings["similarities"] = tuple(settings["similarities"])
     design = IndexDesign(**{**settings, "config": IndexConfig(**config)})
     projection = None

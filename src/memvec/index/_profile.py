@@ -114,6 +114,8 @@ class _Bench:
         No whole code of a member passes.
         """
         cascade = self._blown_up(n_codes, n_words, unit_size)
+        if members_passed:
+            cascade = replace(cascade, codes=self._words(cascade.codes.shape))
         queries = self.rng.standard_normal((_QUERIES, 1, _DIM), dtype=np.float32)
         queries /= np.linalg.norm(queries, axis=-1, keepdims=True)
         slack = np.full(N_STAGES, -np.inf)
@@ -146,7 +148,7 @@ class _Bench:
             top_scales=np.zeros(n_codes, dtype=np.float32),
             prefix=self._words((n_members * _FIRST_WORDS,)),
             prefix_scale=0.0,
-            codes=self._words((n_members, _WORDS)),
+            codes=np.empty((n_members, _WORDS), dtype=np.uint64),
             code_scales=np.zeros(n_members, dtype=np.float32),
         )
 
