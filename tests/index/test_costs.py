@@ -197,7 +197,8 @@ def clustered(n_vectors=3000, dim=64):
 
 
 def test_similar_matches_allow_larger_kmeans_units():
-    sizes = [Index.build(clustered(dim=192), similarity=s).design.unit_size for s in (0.5, 0.7, 0.9)]
+    rows = clustered(dim=192)
+    sizes = [Index.build(rows, similarity=s).design.unit_size for s in (0.5, 0.7, 0.9)]
     assert sizes[0] <= sizes[1] <= sizes[2]
     assert sizes[0] < sizes[2]
 
