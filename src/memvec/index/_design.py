@@ -265,7 +265,6 @@ def _design_kmeans_units(
         levels = (config.levels,)
     homes = 2 if config.homes == "auto" else config.homes
     first_words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
-    first_words = min(first_words, -(-dim // 64))
     sizes = _kmeans_sizes(n_vectors, homes) if config.unit_size == "auto" else (config.unit_size,)
     groups = _GROUP_SIZES if config.group_size == "auto" else (config.group_size,)
     tried = [
@@ -282,8 +281,8 @@ def _design_kmeans_units(
     time, level, size, group = min(
         tried, key=lambda one: (one[0] * (1 + _WORTH_A_LEVEL * (one[1] - 1)), *one[1:])
     )
-    made = replace(config, unit_words=words, member_words=first_words, homes=homes)
-    return replace(made, levels=level, unit_size=size, group_size=group), time
+    made = replace(config, unit_words=words, member_words=min(first_words, -(-dim // 64)))
+    return replace(made, levels=level, unit_size=size, group_size=group, homes=homes), time
 
 
 def _kmeans_sizes(n_vectors: int, homes: Literal[1, 2]) -> tuple[int, ...]:
