@@ -304,6 +304,8 @@ def _kmeans_units_time(
     """Return the expected microseconds of a query; groups of 0 vectors are no groups.
 
     Whole codes of members are left out: how many first words pass on embeddings has no law here.
+    Codes of fewer words than `first_words` are counted as if they had them, as when the shares that
+    pass were fitted; without it units of short codes would be larger.
     """
     n_units, passed = n_vectors / size, _passed(size, homes, similarity)
     time = costs.query
