@@ -40,8 +40,8 @@ lint: $(READY) ## ruff, mypy strict on src, the import rule between rooms
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
-bench: $(BENCH_READY) ## Measure against the peers (minutes; prints tables)
-	$(BIN)/python -m benchmarks
+bench: $(BENCH_READY) ## Measure against the peers, half an hour; prints tables (DATA=folder of data sets)
+	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
 
 reproduce: $(READY) ## Recompute the paper's figures and tables, and docs/paper.md (DATA=folder of data sets)
 	$(BIN)/memvec reproduce --scale small $(if $(DATA),--data $(DATA)) --report $(if $(DATA),,--page results/paper.md) $(if $(wildcard $(DATA)/st-lucia/images),--describe)

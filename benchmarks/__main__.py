@@ -26,7 +26,10 @@ from benchmarks.search_tables import print_growth, print_searches, write_json
 
 # What a graph is compared with as the data grows; peers of many minutes a build are named by hand.
 GROWING = ("scan", "memvec", "faiss-ivf", "faiss-hnsw", "hnswlib", "usearch", "pynndescent")
-_MODERATE_UNIFORM = 50_000
+# What finds anything among vectors without structure.
+UNIFORM = ("scan", "memvec-reserve", "faiss-ivf", "faiss-rabitq", "faiss-binary")
+# All tables in half an hour on two cores; each command by itself has the sizes of the docs.
+_MODERATE, _MODERATE_ASSIGNED = 100_000, 20_000
 
 Command = Callable[..., Any]
 
@@ -78,25 +81,29 @@ _searching = _options(
 def main(context: click.Context, data: str | None, rounds: int) -> None:
     """Print tables in Markdown: medians of interleaved rounds.
 
-    Without a command, all benchmarks run at moderate size.
+    Without a command, searches and builds run at moderate size; half an hour on two cores.
     """
     if context.invoked_subcommand is not None:
         return
-    construction.run(data, rounds)
-    assignment.run(data, rounds)
+    construction.run(_MODERATE, rounds)
+    building.run(_MODERATE, construction.DIM, ("random", "batch"))
+    assignment.run(data, _MODERATE_ASSIGNED, rounds)
+    for codes in ("none", "estimate"):
+        uniform.run(_MODERATE, construction.DIM, rounds, codes)
     plan = Plan(rounds=rounds)
+    _search("uniform", data, (0.7, 0.9), UNIFORM, plan, n_vectors=_MODERATE)
     _search("wordnet", data, (0.6, 0.7, 0.8), DEFAULT, plan)
-    usual = ("scan", "memvec", "faiss-ivf", "faiss-rabitq", "faiss-binary")
-    _search("uniform", data, (0.5, 0.7, 0.9), usual, plan, n_vectors=_MODERATE_UNIFORM)
+    top.run("wordnet", data, None, rounds, None)
+    design.run("wordnet", data, None, None, rounds, None)
     _growth((10_000, 100_000), 0.7, GROWING, plan)
 
 
 @main.command("construction")
-@_data
+@click.option("--vectors", type=click.IntRange(1000), default=1_000_000, show_default=True)
 @_rounds(3)
-def construction_command(data: str | None, rounds: int) -> None:
-    """Time the memory vectors of 1M × 1024."""
-    construction.run(data, rounds)
+def construction_command(vectors: int, rounds: int) -> None:
+    """Time the memory vectors of uniform vectors."""
+    construction.run(vectors, rounds)
 
 
 @main.command("building")
@@ -117,11 +124,12 @@ def building_command(vectors: int, dim: int, ways: tuple[str, ...]) -> None:
 
 
 @main.command("assignment")
+@click.option("--vectors", type=click.IntRange(1000), default=100_000, show_default=True)
 @_data
 @_rounds(3)
-def assignment_command(data: str | None, rounds: int) -> None:
+def assignment_command(vectors: int, data: str | None, rounds: int) -> None:
     """Compare spherical k-means with FAISS."""
-    assignment.run(data, rounds)
+    assignment.run(data, vectors, rounds)
 
 
 @main.command("uniform")

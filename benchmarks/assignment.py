@@ -20,16 +20,17 @@ from memvec.evaluation import Ranges, exact_range
 from memvec.kernels import default_threads
 from memvec.types import Float32Array, IntArray
 
-N_VECTORS, N_QUERIES, UNIT_SIZE, ITERATIONS = 100_000, 2000, 10, 10
+N_QUERIES, UNIT_SIZE, ITERATIONS = 2000, 10, 10
+N_BATCHES = 10
 SIMILARITY, SHARE_FOUND = 0.7, 0.99
 
 
-def run(data: str | None, rounds: int) -> None:
+def run(data: str | None, n_vectors: int, rounds: int) -> None:
     """Print both tables."""
     vectors, name = sentence_vectors(data)
     order = np.random.default_rng(0).permutation(len(vectors))
     queries = vectors[order[:N_QUERIES]]
-    vectors = vectors[order[N_QUERIES : N_QUERIES + N_VECTORS]]
+    vectors = vectors[order[N_QUERIES : N_QUERIES + n_vectors]]
     _against_faiss(vectors, name, rounds)
     _quality(vectors, queries, name)
 
@@ -105,10 +106,13 @@ def _mean_cosine(vectors: Float32Array, found: Assignment) -> float:
 
 
 def _quality(vectors: Float32Array, queries: Float32Array, name: str) -> None:
+    batch = len(vectors) // N_BATCHES
     methods: dict[str, Callable[[], Assignment]] = {
         "full": lambda: kmeans_assignment(vectors, UNIT_SIZE, normalised=True),
         "two steps": lambda: two_step_assignment(vectors, UNIT_SIZE, normalised=True),
-        "batches of 10,000": lambda: batch_assignment(vectors, UNIT_SIZE, 10_000, normalised=True),
+        f"batches of {batch:,}": lambda: batch_assignment(
+            vectors, UNIT_SIZE, batch, normalised=True
+        ),
     }
     truth = exact_range(vectors, queries, SIMILARITY)
     rows = []

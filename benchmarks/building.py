@@ -16,7 +16,7 @@ from memvec import Index, IndexConfig
 
 # The data of each way, and its configuration: batches of the paper's size.
 WAYS = {
-    "random": (uniform_vectors, IndexConfig(assignment="random", reserve=0)),
+    "random": (uniform_vectors, IndexConfig(assignment="random")),
     "batch": (structured_vectors, IndexConfig(assignment="kmeans", batch_size=10_000)),
     "two-step": (structured_vectors, IndexConfig(assignment="kmeans")),
 }

@@ -152,6 +152,23 @@ def test_uniform_command_names_what_was_missed():
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_construction_command_compares_with_a_pass():
+    outcome = CliRunner().invoke(
+        main, ["construction", "--vectors", "1005", "--rounds", "1"], catch_exceptions=False
+    )
+    rows = [row.split("|")[1].strip() for row in outcome.output.splitlines() if row.startswith("|")]
+    assert rows[2:] == ["one pass (sum of the array)", "sum", "pinv"]
+
+
+def test_assignment_command_compares_with_faiss_and_itself():
+    pytest.importorskip("faiss")
+    outcome = CliRunner().invoke(
+        main, ["assignment", "--vectors", "1000", "--rounds", "1"], catch_exceptions=False
+    )
+    for name in ("faiss.Kmeans(spherical=True)", "pinv+norm", "two steps", "batches of 100"):
+        assert f"| {name} |" in outcome.output
+
+
 def test_building_command_measures_time_memory_and_size():
     arguments = "building --vectors 40000 --dim 64 --way random --way batch"
     outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)

@@ -46,6 +46,18 @@ def test_levels_miss_no_more_than_they_promise(index, truth):
     assert missed["high_probability"] < missed["expected"]
 
 
+def test_a_surer_level_misses_no_more_in_large_units():
+    """Planted near-copies need more room in these units than the sure level at 0.7 by itself."""
+    config = IndexConfig(unit_size=80)
+    index = Index.build(VECTORS, similarity=0.7, miss_rate=0.05, config=config)
+    hits = {
+        level: index.range_search(QUERIES, guarantee=level)
+        for level in ("expected", "high_probability")
+    }
+    for expected, sure in zip(hits["expected"], hits["high_probability"], strict=True):
+        assert set(expected.ids) <= set(sure.ids)
+
+
 def test_the_level_of_the_build_is_the_default():
     built = Index.build(VECTORS[:3000], guarantee="exact")
     assert built.range_search(QUERIES[:3]).certificate.level == "exact"

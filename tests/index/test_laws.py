@@ -52,6 +52,26 @@ def test_lower_similarity_returns_a_superset(seed, config, n_calibrating, level,
     seed=seeds,
     config=configs,
     n_calibrating=calibrating,
+    rate=st.sampled_from([0.05, 0.3]),
+    similarity=similarities,
+)
+def test_what_is_found_on_average_is_found_surely(seed, config, n_calibrating, rate, similarity):
+    index = build(cloud(seed, near=0.6), config, n_calibrating, similarities=[similarity])
+    queries = cloud(seed + 1, n=12, near=0.6)
+    levels = ("expected", "high_probability", "exact")
+    found = [
+        pairs_of(index.range_search(queries, similarity, guarantee=level, miss_rate=rate))
+        for level in levels
+    ]
+    for expected, sure, exact in zip(*found, strict=True):
+        assert expected <= sure <= exact
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    seed=seeds,
+    config=configs,
+    n_calibrating=calibrating,
     level=st.sampled_from(["model", "expected", "high_probability", "exact"]),
     similarity=similarities,
 )
@@ -153,3 +173,20 @@ def test_ranges_of_clustered_data_nest_all_along(level):
         assert all(less <= more for less, more in zip(inner, outer, strict=True))
         inner = outer
     assert planted == ({True, False} if level == "expected" else {False})
+
+
+# The same queries again and again are unlike the calibration queries.
+@pytest.mark.filterwarnings("ignore::memvec.errors.DriftWarning")
+def test_ranges_nest_between_those_promised_surely():
+    """Off its list, the level of the build is lowered; ranges contain each other all the same."""
+    vectors = cloud(40, n=400, dim=32, near=0.7)
+    listed, surely = [0.5, 0.6, 0.7], "high_probability"
+    index = build(vectors, None, 400, miss_rate=0.05, guarantee=surely, similarities=listed)
+    queries = cloud(41, n=60, dim=32, near=0.7)
+    inner = [set()] * len(queries)
+    for similarity in (0.9, 0.75, 0.7, 0.69, 0.65, 0.6, 0.59, 0.55, 0.5, 0.45):
+        hits = index.range_search(queries, similarity)
+        outer = pairs_of(hits)
+        assert all(less <= more for less, more in zip(inner, outer, strict=True))
+        inner = outer
+        assert (hits.certificate.level == surely) == (similarity in listed)

@@ -6,7 +6,8 @@ with which the promise holds at every similarity of the cell, and the stages tes
 Where matches are too few, they are planted at the multiples of 0.05, and from 0.95 on at those of
 0.01, each of which serves until the next. Ranges nest because a search also takes the lines of
 thresholds of all higher similarities: a stage passes at a lower similarity all that it passes at a
-higher one.
+higher one. A promise with high probability is solved at the similarities of its list, and takes the
+lines of the expected one besides: what is found on average is found surely.
 """
 
 from __future__ import annotations
@@ -146,6 +147,10 @@ class Calibration:
         """Whether a visit of everything costs next to nothing."""
         return self.n_vectors <= _FEW_VECTORS
 
+    def joined(self, lines: Lines, others: Lines) -> Lines:
+        """Return lines that pass what any of two sets of lines passes."""
+        return lines.joined(others, self._least_slopes)
+
     def for_best(self, k: int, rule: Rule) -> Slack | None:
         """Return the slack for the k nearest vectors, at the similarity of the k-th."""
         key = (-float(k), rule)
@@ -204,7 +209,13 @@ class Calibration:
         given = np.array(slack) + _ROUNDING
         if similarity >= _COPIES:
             given = np.maximum(given, self._slack_of_copies)
-        return Lines(np.array(at), given)
+        lines = Lines(np.array(at), given)
+        return lines if rule.promise == "expected" else self._with_expected(lines, similarity, rule)
+
+    def _with_expected(self, lines: Lines, similarity: float, rule: Rule) -> Lines:
+        """Return lines that also pass what those of "expected" pass, which see every cell above."""
+        expected = self.for_range(similarity, Rule("expected", rule.miss_rate))
+        return lines if expected is None else self.joined(lines, expected.lines)
 
     def _supported(
         self, similarity: float, lines: Lines, anchor: _Anchor, rule: Rule

@@ -33,6 +33,22 @@ class Lines:
         """Return a single line."""
         return cls(np.array([at]), slack[np.newaxis])
 
+    def joined(self, others: Lines, least_slopes: Float64Array) -> Lines:
+        """Return lines that pass what these pass and what the others pass.
+
+        Parameters
+        ----------
+        others : Lines
+            Those that let nothing else pass, whatever the unit, are left out.
+        least_slopes : ndarray of shape (n_stages,)
+            What a similarity lower by 1 is worth to every unit and member, at each stage.
+        """
+        relief = np.subtract.outer(others.at, self.at)
+        given = self.slack + relief[:, :, np.newaxis] * least_slopes
+        covered = (relief >= 0) & (given >= others.slack[:, np.newaxis]).all(axis=2)
+        new = ~covered.any(axis=1)
+        return Lines(np.append(self.at, others.at[new]), np.vstack([self.slack, others.slack[new]]))
+
     @cached_property
     def for_kernel(self) -> tuple[Float32Array, Float32Array]:
         """The similarities, and the slack stage by stage, float32."""

@@ -114,7 +114,7 @@ class Promises:
         if request.guarantee == "expected" or not request.explicit:
             slack = calibration.for_range(similarity, Rule("expected", request.miss_rate))
             if slack is not None:
-                return slack
+                return self._around_sure_ranges(slack, similarity, request)
         if request.explicit:
             rule = self._rule(request)
             have = calibration.n_calibration_queries(similarity)
@@ -122,7 +122,19 @@ class Promises:
             raise InvalidValueError(_too_little(request, rule, have, planted, where))
         if calibration.is_small:
             return calibration.everything(similarity, request.miss_rate)
-        return calibration.by_model(similarity, request.miss_rate)
+        slack = calibration.by_model(similarity, request.miss_rate)
+        return self._around_sure_ranges(slack, similarity, request)
+
+    def _around_sure_ranges(self, slack: Slack, similarity: float, request: Request) -> Slack:
+        """Return the slack of a lowered level, for ranges that contain the surer ones above."""
+        if request.guarantee != "high_probability":
+            return slack
+        lines = slack.lines
+        for above in self.calibration.similarities:
+            surer = self._surely(above, request) if above > similarity else None
+            if surer is not None:
+                lines = self.calibration.joined(lines, surer.lines)
+        return replace(slack, lines=lines)
 
     def _surely(self, similarity: float, request: Request) -> Slack | None:
         """Return the slack of a promise with high probability, which says what was asked."""
