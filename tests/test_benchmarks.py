@@ -4,7 +4,9 @@ import importlib.util
 import json
 import os
 import sys
+from unittest.mock import create_autospec
 
+import benchmarks.__main__
 import numpy as np
 import pytest
 from benchmarks.__main__ import main
@@ -21,6 +23,7 @@ from click.testing import CliRunner
 
 from memvec.evaluation import Ranges, count_misses, exact_range
 
+SEARCHES = ("_search", "_growth")
 PACKAGES = {
     "faiss": "faiss",
     "hnswlib": "hnswlib",
@@ -151,24 +154,42 @@ def test_uniform_command_names_what_was_missed():
     assert float(row[6].split("%")[0]) < 2
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_all_benchmarks_are_called_as_they_are_declared(monkeypatch):
+    parts = {
+        name: getattr(benchmarks.__main__, name)
+        for name in ("construction", "building", "assignment", "uniform", "top", "design")
+    }
+    runs = {name: create_autospec(part.run) for name, part in parts.items()}
+    for name, run in runs.items():
+        monkeypatch.setattr(parts[name], "run", run)
+    compared = {name: create_autospec(getattr(benchmarks.__main__, name)) for name in SEARCHES}
+    for name, compare in compared.items():
+        monkeypatch.setattr(benchmarks.__main__, name, compare)
+    outcome = CliRunner().invoke(main, [], catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
+    assert all(run.called for run in (runs | compared).values())
+    for call in compared["_search"].call_args_list + compared["_growth"].call_args_list:
+        assert set(call.args[-2]) <= set(CONTENDERS)
+
+
 def test_construction_command_compares_with_a_pass():
-    outcome = CliRunner().invoke(
-        main, ["construction", "--vectors", "1005", "--rounds", "1"], catch_exceptions=False
-    )
+    arguments = "construction --vectors 1005 --rounds 1"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
     rows = [row.split("|")[1].strip() for row in outcome.output.splitlines() if row.startswith("|")]
     assert rows[2:] == ["one pass (sum of the array)", "sum", "pinv"]
 
 
 def test_assignment_command_compares_with_faiss_and_itself():
-    pytest.importorskip("faiss")
-    outcome = CliRunner().invoke(
-        main, ["assignment", "--vectors", "1000", "--rounds", "1"], catch_exceptions=False
-    )
+    pytest.importorskip("faiss", reason="of the bench extra")
+    arguments = "assignment --vectors 1000 --rounds 1"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0, outcome.output
     for name in ("faiss.Kmeans(spherical=True)", "pinv+norm", "two steps", "batches of 100"):
         assert f"| {name} |" in outcome.output
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_building_command_measures_time_memory_and_size():
     arguments = "building --vectors 40000 --dim 64 --way random --way batch"
     outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)

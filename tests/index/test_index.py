@@ -159,9 +159,23 @@ def test_top_k_stops_early_and_finds_almost_everything():
         top, exact = index.search(queries, k), index.search(queries, k, units=10**6)
         pairs = zip(top.ids, exact.ids, strict=True)
         recall = np.mean([len(np.intersect1d(a, b)) / k for a, b in pairs])
-        assert recall >= 0.98  # Seen: 1.0, 0.999, 0.998
-        assert top.work.members_tested < exact.work.members_tested
+        assert recall >= 0.98  # Seen: 0.995, 0.995, 0.996
+        # Seen: 0.20, 0.25, 0.34 of them.
+        assert top.work.exact_products < 0.5 * exact.work.exact_products
         assert top.certificate.level == "expected"
+
+
+def test_top_k_soon_finds_what_is_nearer_than_neighbours_are():
+    """Neighbours of stored vectors are far from them; a query next to one is answered quickly."""
+    rng = np.random.default_rng(32)
+    vectors = naive.unit_rows(rng.standard_normal((8000, 512)))
+    index = Index.build(vectors)
+    copied = np.flatnonzero(index.labels >= 0)[:50]
+    queries = naive.unit_rows(vectors[copied] + 0.03 * rng.standard_normal((50, 512)))
+    top = index.search(queries, 1)
+    assert top.ids[:, 0].tolist() == copied.tolist()
+    # Seen: 0.11, the reserve's 0.05 twice among it; 0.87 where a look at 0.7 does not come first.
+    assert top.work.members_tested < 0.2 * len(queries) * len(vectors)
 
 
 def test_top_k_pads_what_a_few_units_cannot_fill():
@@ -270,6 +284,18 @@ def test_answers_do_not_depend_on_threads_or_batches():
     np.testing.assert_array_equal(one.ids, three.ids)
     for query, row in zip(queries, one, strict=True):
         np.testing.assert_array_equal(index.range_search(query, 0.6).scores, row.scores)
+
+
+def test_nearest_do_not_depend_on_threads_or_batches():
+    vectors, queries = cloud(12, n=2500, dim=32, near=0.8), cloud(13, n=50, dim=32, near=0.8)
+    index = Index.build(vectors, miss_rate=0.2)
+    for k in (1, 7):
+        one, three = (index.search(queries, k, threads=threads) for threads in (1, 3))
+        assert one.certificate.level == "expected"
+        assert (one.ids >= 0).all()
+        np.testing.assert_array_equal(one.ids, three.ids)
+        for query, ids in zip(queries, one.ids, strict=True):
+            np.testing.assert_array_equal(index.search(query, k).ids[0], ids)
 
 
 def test_many_threads_may_search_at_once():

@@ -101,9 +101,9 @@ def test_exact_equals_brute_force(seed, config, n_calibrating, similarity):
 
 
 @settings(deadline=None, max_examples=40)
-@given(seed=seeds, config=configs, k=st.integers(1, 30))
-def test_exact_top_k_is_a_prefix_of_the_exact_range(seed, config, k):
-    index = build(cloud(seed), config)
+@given(seed=seeds, config=configs, n_calibrating=calibrating, k=st.integers(1, 30))
+def test_exact_top_k_is_a_prefix_of_the_exact_range(seed, config, n_calibrating, k):
+    index = build(cloud(seed), config, n_calibrating)
     queries = cloud(seed + 1, n=5)
     top = index.search(queries, k, guarantee="exact")
     for row, ids, scores in zip(

@@ -25,7 +25,7 @@ _QUERY_BLOCK = 4
 # 384 dimensions that takes about as long as a search of 10,000 rows, 0.2 ms.
 _FEW_ROWS = 300
 # Where the k nearest are looked for among fewer rows than so many times as many, all are scored: a
-# search takes several ranges, each wider than the one before.
+# search takes a look or several, and a range.
 _FEW_TIMES = 4
 
 
@@ -141,15 +141,13 @@ def best_of_parts(
     promise: Promise,
     threads: int | None,
 ) -> Answer:
-    """Return the k nearest rows of all parts that pass, by ranges that widen until k are found."""
+    """Return the k nearest rows of all parts that pass."""
     if are_few(parts):
         return _scan_best(parts, queries, k, threads)
 
     def find(rows: Float32Array, similarity: float, lines: Lines) -> Found:
-        widened = replace(promise, lines=lines)
-        answers = [
-            part_range(part, some, rows, similarity, widened, threads) for part, some in parts
-        ]
+        given = replace(promise, lines=lines)
+        answers = [part_range(part, some, rows, similarity, given, threads) for part, some in parts]
         return _as_found(Answer.of_parts(answers, len(rows), 0).ordered(), len(rows))
 
     found = search_best(find, queries, k, promise.slack, promise.tries)

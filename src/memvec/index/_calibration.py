@@ -109,6 +109,7 @@ class Calibration:
     _lines: dict[tuple[float, Rule], Lines | None] = field(default_factory=dict)
     _slacks: dict[tuple[float, Rule], Slack | None] = field(default_factory=dict)
     _families: dict[tuple[float, bool], ThresholdFamily] = field(default_factory=dict)
+    _reached: dict[tuple[int, tuple[float, ...]], list[float]] = field(default_factory=dict)
 
     @property
     def table(self) -> CalibrationTable | None:
@@ -158,12 +159,16 @@ class Calibration:
             self._slacks[key] = self._solve_best(k, rule)
         return self._slacks[key]
 
-    def likely_kth_similarity(self, k: int, share: float) -> float:
-        """Return a similarity that the k-th nearest vector reaches for this share of queries."""
+    def kth_similarities(self, k: int, shares: tuple[float, ...]) -> list[float]:
+        """Return what the k-th nearest vector reaches for these shares of calibration queries."""
         if self.table is None:
-            return -1.0
-        last = self.table.cosines[self.table.ranks == min(k, LARGEST_K) - 1]
-        return float(np.quantile(last, 1 - share)) if len(last) else -1.0
+            return []
+        key = (min(k, LARGEST_K), shares)
+        if key not in self._reached:
+            last = self.table.cosines[self.table.ranks == key[0] - 1]
+            reached = np.quantile(last, 1 - np.array(shares)).tolist() if len(last) else []
+            self._reached[key] = reached
+        return self._reached[key]
 
     def n_calibration_queries(self, similarity: float) -> int:
         """Return how many calibration queries have a match at a similarity."""
