@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +14,7 @@ from memvec.index._calibration import Calibration, Slack
 from memvec.index._found import ANYTHING, Found
 from memvec.index._lines import Lines
 from memvec.kernels import N_COUNTS
-from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
+from memvec.types import Float32Array, Float64Array, IntArray
 
 Find: TypeAlias = Callable[[Float32Array, float, Lines], Found]
 
@@ -27,6 +29,7 @@ _STEP = 0.01
 # Where neighbours are as far as this, as a share of the similarity of the build, a look at the
 # similarity of the build comes first.
 _FAR = 0.5
+_NOTHING: tuple[IntArray, Float64Array] = np.empty(0, dtype=np.int64), np.empty(0)
 
 
 def search_best(
@@ -55,34 +58,34 @@ def search_best(
         look = Lines.one(similarity, np.minimum(_LOOK * stages, stages))
         near = find(rows[waiting], similarity, look)
         answers.spend(waiting, near)
-        enough = np.diff(near.offsets) >= k
-        last = near.scores[near.offsets[:-1][enough] + k - 1]
-        for step, queries in _by_step(last, waiting[enough]):
-            at = max(step * _STEP, similarity)
+        for step, positions in _by_step(near, k):
+            queries, at = waiting[positions], max(step * _STEP, similarity)
             # By the line of the look, the range holds what was seen, and so at least k.
-            lines = Lines(np.array([at, similarity]), np.stack([stages, look.slack[0]]))
+            lines = Lines(np.array([at, similarity]), np.array([stages, look.slack[0]]))
             answers.take(queries, find(rows[queries], at, lines))
-        waiting = waiting[answers.are_short[waiting]]
+        waiting = answers.short_of(waiting)
     if len(waiting):
         everything = Lines.one(ANYTHING, np.full_like(stages, np.inf))
         answers.take(waiting, find(rows[waiting], ANYTHING, everything))
     return answers.found
 
 
-def _by_step(similarities: Float64Array, queries: IntArray) -> Iterator[tuple[int, IntArray]]:
-    """Yield the queries between two multiples of the step, and which multiples these are."""
-    steps = np.floor(similarities / _STEP).astype(np.int64)
-    for step in np.unique(steps):
-        yield int(step), queries[steps == step]
+def _by_step(near: Found, k: int) -> Iterable[tuple[int, list[int]]]:
+    """Return which queries have their k-th hit between two multiples of the step, and which."""
+    steps: dict[int, list[int]] = {}
+    for position, (start, stop) in enumerate(pairwise(near.offsets.tolist())):
+        if stop - start >= k:
+            step = math.floor(near.scores[start + k - 1] / _STEP)
+            steps.setdefault(step, []).append(position)
+    return steps.items()
 
 
 class _Answers:
     """The hits of each query, and the work that was spent on them."""
 
     def __init__(self, n_queries: int, k: int) -> None:
-        nothing = np.empty(0, dtype=np.int64), np.empty(0)
         self._k = k
-        self._hits: list[tuple[IntArray, Float64Array]] = [nothing] * n_queries
+        self._hits: list[tuple[IntArray, Float64Array]] = [_NOTHING] * n_queries
         self._counts = np.zeros((n_queries, N_COUNTS), dtype=np.int64)
 
     def spend(self, queries: IntArray, found: Found) -> None:
@@ -92,14 +95,14 @@ class _Answers:
     def take(self, queries: IntArray, found: Found) -> None:
         """Answer queries with the best of what was found."""
         self.spend(queries, found)
-        for position, query in enumerate(queries):
+        for position, query in enumerate(queries.tolist()):
             span = _best(found, position, self._k)
             self._hits[query] = found.ids[span], found.scores[span]
 
-    @property
-    def are_short(self) -> BoolArray:
-        """Which queries have fewer than k hits."""
-        return np.array([len(ids) < self._k for ids, _ in self._hits])
+    def short_of(self, queries: IntArray) -> IntArray:
+        """Return those of some queries that have fewer than k hits."""
+        short = [query for query in queries.tolist() if len(self._hits[query][0]) < self._k]
+        return np.array(short, dtype=np.int64)
 
     @property
     def found(self) -> Found:
@@ -131,12 +134,11 @@ def search_best_exactly(
 
 
 def _joined(answers: list[tuple[IntArray, Float64Array]], counts: IntArray) -> Found:
-    return Found(
-        np.cumsum([0, *(len(ids) for ids, _ in answers)]),
-        np.concatenate([np.empty(0, dtype=np.int64), *(ids for ids, _ in answers)]),
-        np.concatenate([np.empty(0), *(scores for _, scores in answers)]),
-        counts,
-    )
+    if not answers:
+        return Found(np.zeros(1, dtype=np.int64), *_NOTHING, counts)
+    ids, scores = zip(*answers, strict=True)
+    offsets = list(accumulate(map(len, ids), initial=0))
+    return Found(np.array(offsets), np.concatenate(ids), np.concatenate(scores), counts)
 
 
 def likely_similarities(calibration: Calibration, k: int) -> list[float]:
