@@ -31,7 +31,7 @@ N_CALIBRATING = 1500
 # Queries that the index itself is calibrated on; draws take the place of its table.
 _OWN_QUERIES = 2000
 # Draws whose thresholds are timed, and on how many queries.
-_TIMED_DRAWS, _TIMED_QUERIES = 3, 400
+_TIMED_DRAWS, _TIMED_QUERIES = 9, 400
 # Queries that "exact" is judged with, at the similarity and at this share of it.
 _EXACT_QUERIES, _LOWER = 5000, 0.6
 _SCANNED_QUERIES, _SCANNED_DIM = 40, 256

@@ -81,9 +81,9 @@ class Draw:
 
     def _oracle(self, miss_rate: float) -> Lines:
         solver, rule = self.calibration, OracleRule("expected", miss_rate)
-        needed = solver._needed(self.judges, self.similarity, rule, natural=True)
-        value = self.judges.solve(needed, rule.holds)
-        return Lines.one(self.similarity, solver._family(miss_rate, natural=True).slack(value))
+        family = solver._family(self.similarity, rule, natural=True)
+        value = self.judges.solve(family.needed(self.judges, self.similarity), rule.holds)
+        return Lines.one(self.similarity, family.slack(value))
 
     def missed(self, lines: Lines) -> float:
         """Return the miss rate of the judges."""

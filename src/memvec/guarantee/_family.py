@@ -79,5 +79,9 @@ class ThresholdFamily:
         levels = np.where(slack > self.most, np.inf, slack / self.direction)
         return np.where(self.used, levels, -np.inf)
 
+    def needed(self, pairs: CalibrationTable, at: float | Float64Array) -> Float64Array:
+        """Return the λ that each pair needs to pass all stages, tested at a similarity."""
+        return np.asarray(self.levels(pairs.needed(at)).max(axis=1, initial=-np.inf))
+
 
 __all__ = ["ThresholdFamily"]

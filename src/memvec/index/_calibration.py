@@ -108,7 +108,7 @@ class Calibration:
     _anchors: dict[tuple[float, Rule, bool], _Anchor] = field(default_factory=dict)
     _lines: dict[tuple[float, Rule], Lines | None] = field(default_factory=dict)
     _slacks: dict[tuple[float, Rule], Slack | None] = field(default_factory=dict)
-    _families: dict[tuple[float, bool], ThresholdFamily] = field(default_factory=dict)
+    _families: dict[tuple[float, float, bool], ThresholdFamily] = field(default_factory=dict)
     _reached: dict[tuple[int, tuple[float, ...]], list[float]] = field(default_factory=dict)
 
     @property
@@ -201,9 +201,9 @@ class Calibration:
         if anchor.value == math.inf:
             return None
         at = [anchor.at if anchor.natural else similarity]
-        slack = [self._family(rule.miss_rate, anchor.natural).slack(anchor.value)]
+        slack = [self._family(anchor.at, rule, anchor.natural).slack(anchor.value)]
         for point in self._points_above(similarity, rule):
-            family = self._family(rule.miss_rate, self._is_natural(point, rule))
+            family = self._family(point, rule, self._is_natural(point, rule))
             enough = self._covered(point, family, at, slack)
             value = self._value_above(point, enough, rule)
             if value == math.inf:
@@ -313,7 +313,7 @@ class Calibration:
         if natural and (self._lower_end(point, rule, natural), rule, natural) not in self._anchors:
             assert self.table is not None
             rows = self.table.above(point)
-            needed = self._needed(rows, point, rule, natural)
+            needed = self._family(point, rule, natural).needed(rows, point)
             if rows.holds(needed, enough, rule.holds, _since(point, rule)):
                 return -math.inf
         return self._anchor(point, rule).value
@@ -326,7 +326,8 @@ class Calibration:
         if key not in self._anchors:
             rows = self._rows(at, rule, natural)
             since = _since(at, rule) if natural else None
-            value = rows.solve(self._needed(rows, at, rule, natural), rule.holds, since)
+            needed = self._family(at, rule, natural).needed(rows, at)
+            value = rows.solve(needed, rule.holds, since)
             self._anchors[key] = _Anchor(at, value, rows, natural)
         return self._anchors[key]
 
@@ -374,40 +375,41 @@ class Calibration:
         last = np.full(int(rows.queries.max()) + 1, -1.0)
         last[rows.queries[rows.ranks == k - 1]] = rows.cosines[rows.ranks == k - 1]
         at = last[rows.queries]
-        value = rows.solve(self._needed(rows, at, rule, natural=True), rule.holds)
+        family = self._family(self.designed_for, rule, natural=True)
+        value = rows.solve(family.needed(rows, at), rule.holds)
         if value == math.inf:
             return None
-        lines = Lines.one(0.0, self._family(rule.miss_rate, natural=True).slack(value) + _ROUNDING)
+        lines = Lines.one(0.0, family.slack(value) + _ROUNDING)
         failed = np.any(rows.needed(at) > lines.slack, axis=1)
         certificate = self._on_evidence(None, lines, rows, failed, rule, planted=False)
         return Slack(lines, replace(certificate, k=k))
 
-    def _needed(
-        self, rows: CalibrationTable, at: float | Float64Array, rule: Rule, natural: bool
-    ) -> Float64Array:
-        """Return the λ that each row needs."""
-        levels = self._family(rule.miss_rate, natural).levels(rows.needed(at))
-        return np.asarray(levels.max(axis=1, initial=-np.inf))
-
-    def _family(self, miss_rate: float, natural: bool) -> ThresholdFamily:
+    def _family(self, similarity: float, rule: Rule, natural: bool) -> ThresholdFamily:
         """Return how strict the stages are against each other, for natural or planted evidence.
 
-        It comes from pairs just short of a match at the similarity of the build, or from planted
-        ones: not from those that set λ there.
+        It comes from pairs just short of a match, or from planted ones: not from those that set λ
+        there. Outliers of their units matter more the nearer matches are, so that units need more
+        room against codes at similarities above the build's; what is planted does not tell.
         """
-        key = (miss_rate, natural)
+        at = max(similarity, self.designed_for) if natural else self.designed_for
+        key = (at, rule.miss_rate, natural)
         if key not in self._families:
-            at = self.designed_for
-            spare = None
-            if natural and self.table is not None:
-                spare = self.table.just_below(at, _SPARE_WIDTH)
-            if spare is None or spare.n_queries < _FEWEST_SPARE:
-                n_queries = self.n_plantable(Rule("expected", miss_rate))
-                spare = self._planted(at, n_queries, _FOR_FAMILY)
-            shares = self.cascades[0].stage_shares
-            most = np.max([one.most_slack for one in self.cascades], axis=0)
-            self._families[key] = ThresholdFamily.of_pairs(spare, shares, most, miss_rate)
+            _forget_if_many(self._families)
+            self._families[key] = self._solve_family(at, rule, natural)
         return self._families[key]
+
+    def _solve_family(self, at: float, rule: Rule, natural: bool) -> ThresholdFamily:
+        spare = None
+        if natural and self.table is not None:
+            spare = self.table.just_below(at, _SPARE_WIDTH)
+        if spare is None or spare.n_queries < _FEWEST_SPARE:
+            if at > self.designed_for:
+                return self._family(self.designed_for, rule, natural)
+            n_queries = self.n_plantable(Rule("expected", rule.miss_rate))
+            spare = self._planted(at, n_queries, _FOR_FAMILY)
+        shares = self.cascades[0].stage_shares
+        most = np.max([one.most_slack for one in self.cascades], axis=0)
+        return ThresholdFamily.of_pairs(spare, shares, most, rule.miss_rate)
 
     @cached_property
     def _used(self) -> BoolArray:
