@@ -12,7 +12,7 @@ from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import CorruptIndexError, DriftWarning, InvalidTypeError, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
-from memvec.guarantee import Certificate
+from memvec.guarantee import Certificate, Rule, ThresholdFamily
 from memvec.storage import open_folder, write_folder
 
 DIM = 48
@@ -56,6 +56,26 @@ def test_a_surer_level_misses_no_more_in_large_units():
     }
     for expected, sure in zip(hits["expected"], hits["high_probability"], strict=True):
         assert set(expected.ids) <= set(sure.ids)
+
+
+def test_stages_are_weighed_by_pairs_just_below_the_threshold(index):
+    calibration, rule = index._parts.calibration, Rule("expected", 0.05)
+
+    def direction(similarity):
+        return calibration._family(similarity, rule, natural=True).direction
+
+    cascade = calibration.cascades[0]
+    for similarity in (0.7, 0.78):
+        below = calibration.table.just_below(similarity, 0.1)
+        assert below.n_queries >= 200
+        shares, most = cascade.stage_shares, cascade.most_slack
+        expected = ThresholdFamily.of_pairs(below, shares, most, 0.05).direction
+        np.testing.assert_array_equal(direction(similarity), expected)
+    assert (direction(0.7) != direction(0.78)).any()
+    # Below the similarity of the build, and where few pairs are near, those of the build serve.
+    assert calibration.table.just_below(1.0, 0.1).n_queries < 200
+    for similarity in (0.6, 1.0):
+        np.testing.assert_array_equal(direction(similarity), direction(0.7))
 
 
 def test_the_level_of_the_build_is_the_default():
