@@ -12,7 +12,7 @@ from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import CorruptIndexError, DriftWarning, InvalidTypeError, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
-from memvec.guarantee import Certificate, Rule, ThresholdFamily
+from memvec.guarantee import Certificate, ThresholdFamily
 from memvec.storage import open_folder, write_folder
 
 DIM = 48
@@ -59,10 +59,10 @@ def test_a_surer_level_misses_no_more_in_large_units():
 
 
 def test_stages_are_weighed_by_pairs_just_below_the_threshold(index):
-    calibration, rule = index._parts.calibration, Rule("expected", 0.05)
+    calibration = index._parts.calibration
 
     def direction(similarity):
-        return calibration._family(similarity, rule, natural=True).direction
+        return calibration.family(similarity, 0.05, natural=True).direction
 
     cascade = calibration.cascades[0]
     for similarity in (0.7, 0.78):
@@ -98,9 +98,10 @@ def test_high_probability_is_refused_off_its_list(index):
 def test_too_little_evidence_lowers_the_level_and_is_refused_by_name(index):
     tiny = 1e-6
     assert index.range_search(QUERIES[:1], miss_rate=tiny).certificate.level == "model"
-    with pytest.raises(InvalidValueError, match=r"needs 999,999 calibration queries.*Got 600 "):
+    refused = r"needs 999,999 calibration queries.*Got 600, and 20,000 that can be planted, instead"
+    with pytest.raises(InvalidValueError, match=refused):
         index.range_search(QUERIES[:1], miss_rate=tiny, guarantee="expected")
-    with pytest.raises(InvalidValueError, match=r"needs 3,688,878 .* at most 20,000 planted"):
+    with pytest.raises(InvalidValueError, match=r"needs 3,688,878 .* Got 600 instead"):
         index.range_search(QUERIES[:1], 0.6, miss_rate=1e-6, guarantee="high_probability")
 
 
@@ -128,7 +129,39 @@ def test_planted_evidence_is_named(index):
     certificate = index.range_search(QUERIES[:1], 0.95).certificate
     assert certificate.source == "planted"
     assert certificate.n_planted == certificate.n_matches == 2000
-    assert "planted near stored vectors" in str(certificate)
+    assert str(certificate).startswith("Planted queries (stored vectors with noise; yours may")
+    assert certificate.interval is None
+
+
+def test_high_probability_never_rests_on_planted_evidence():
+    """Its confidence would be over the draw of a seed, and says nothing of anybody's queries."""
+    settings = {"miss_rate": 0.05, "similarities": [0.7, 0.95]}
+    built = Index.build(VECTORS, guarantee="high_probability", **settings)
+    assert built.range_search(QUERIES[:1], 0.7).certificate.level == "high_probability"
+    lowered = built.range_search(QUERIES[:1], 0.95).certificate
+    assert (lowered.level, lowered.source) == ("expected", "planted")
+    with pytest.raises(InvalidValueError, match=r"needs 72 calibration queries.*Got \d+ instead"):
+        built.range_search(QUERIES[:1], 0.95, guarantee="high_probability")
+
+
+def test_certificates_give_the_interval_of_this_index(index):
+    certificate = index.range_search(QUERIES[:1]).certificate
+    low, high = certificate.interval
+    assert low <= certificate.observed <= certificate.miss_rate < high
+    assert f"95 % interval for this index: {100 * low:.2g} % to" in str(certificate)
+
+
+def test_confidence_is_printed_with_all_its_digits():
+    sure = Certificate("high_probability", 0.7, 0.01, confidence=0.999999, source="queries")
+    assert "with 99.9999 % confidence" in str(sure)
+
+
+def test_certificates_say_which_queries_were_left_out():
+    queries = np.concatenate([VECTORS[:50], clustered(4, 300)])
+    built = Index.build(VECTORS, miss_rate=0.05, queries=queries)
+    certificate = built.range_search(QUERIES[:1]).certificate
+    assert certificate.left_out == 50
+    assert "Left out: 50 queries that are copies" in str(certificate)
 
 
 def test_calibration_on_queries_of_the_caller(truth):
@@ -138,7 +171,7 @@ def test_calibration_on_queries_of_the_caller(truth):
     misses = count_misses(truth, hits)
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
     assert hits.certificate.source == "queries"
-    assert "queries given at the build" in str(hits.certificate)
+    assert str(hits.certificate).startswith("Queries like those given miss at most 5 %")
 
 
 def test_copies_among_the_callers_queries_are_left_out():
@@ -375,7 +408,7 @@ def test_the_shadow_keeps_questions_apart(index):
 def test_certificates_of_the_nearest_say_how_many(index):
     certificate = index.search(QUERIES[:3], 10).certificate
     assert certificate.k == 10
-    assert "among its 10 nearest" in str(certificate)
+    assert "among the 10 nearest" in str(certificate)
 
 
 def test_a_similarity_in_another_cell_is_solved_once(index):

@@ -374,7 +374,7 @@ def test_reprs_read_well():
 
 def test_certificates_say_what_they_rest_on():
     index = Index.build(cloud(22, n=500), config=IndexConfig(unit_size=20))
-    assert "queries planted near stored vectors" in str(index.range_search(cloud(1)).certificate)
+    assert str(index.range_search(cloud(1)).certificate).startswith("Planted queries")
     assert str(index.range_search(cloud(1), units=1).certificate).startswith("No promise")
     everything = index.range_search(cloud(1), threshold=-np.inf).certificate
     assert str(everything) == "Misses nothing above 0.7."

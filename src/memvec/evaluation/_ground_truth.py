@@ -15,7 +15,7 @@ import numpy as np
 from memvec import checks
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.evaluation._ranges import Ranges
-from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs
+from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, float32_slack
 from memvec.progress import Advance, progress_bar
 from memvec.types import ArrayLike, Float32Array, Float64Array, FloatArray, IntArray
 
@@ -195,13 +195,8 @@ class _Job(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """How far a float32 score may lie from the canonical one, whatever the order of its sum.
-
-        The classic bound for an inner product of unit vectors is dim·u/(1 − dim·u), u = 2⁻²⁴
-        (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1); two more u are for
-        rounding the limit itself.
-        """
-        return max(1e-5, 1.1 * (int(self.vectors.shape[1]) + 2) * 2.0**-24)
+        """How far a float32 score may lie from the canonical one, whatever the order of its sum."""
+        return float(float32_slack(int(self.vectors.shape[1])))
 
     def query_blocks(self) -> Iterator[tuple[Float32Array, IntArray | None]]:
         for start, stop in blocks(len(self.queries), self.block_rows):

@@ -9,23 +9,25 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from memvec.errors import FileFormatError
+from memvec.guarantee._profile import MissProfile
 
 Level = Literal["exact", "high_probability", "expected", "model", "none"]
 Source = Literal["reserve", "queries", "planted"]
 
 _STATEMENT: dict[Level, str] = {
     "exact": "Misses nothing{of_range}.",
-    "high_probability": "Misses at most {miss_rate:.3g} % of a query's matches{of_range} on "
-    "average, with {confidence:.4g} % confidence.",
-    "expected": "Misses at most {miss_rate:.3g} % of a query's matches{of_range} on average.",
-    "model": "Misses at most {miss_rate:.3g} % of the matches{of_range} if the data is uniform, as "
+    "high_probability": "{queries} miss at most {miss_rate} of their matches{of_range} on "
+    "average, with {confidence} confidence.",
+    "expected": "{queries} miss at most {miss_rate} of their matches{of_range} on average.",
+    "model": "Misses at most {miss_rate} of the matches{of_range} if the data is uniform, as "
     "the paper's law of the score assumes; this was not checked.",
     "none": "No promise: thresholds or numbers of units were set by hand.",
 }
-_EVIDENCE: dict[Source, str] = {
-    "reserve": "vectors of the data that no unit has seen",
-    "queries": "queries given at the build",
-    "planted": "queries planted near stored vectors (too few real matches are known at it)",
+# Whose matches a promise is about: this comes first.
+_QUERIES: dict[Source, str] = {
+    "reserve": "Queries like the stored vectors",
+    "queries": "Queries like those given",
+    "planted": "Planted queries (stored vectors with noise; yours may differ)",
 }
 
 
@@ -73,14 +75,25 @@ class Certificate:
         What is known about the subset asked for; None where all vectors were.
     k : int or None
         How many of the nearest vectors it is about, of a search for these.
+    interval : tuple of float or None
+        A 95 % interval of the miss rate of this index, for queries like those it was calibrated
+        on. Its upper end allows for thresholds that were chosen on the same queries.
+    left_out : int
+        Queries given that were not used: copies of stored vectors, which units know already.
+    estimated : bool
+        Whether `n_matches` is an estimate: between hundredths, the matches of queries that have
+        hundreds are counted by a sample.
+    profile : MissProfile or None
+        What the mean hides: queries that miss everything, the worst tenth, and the share missed at
+        each similarity, of the calibration queries.
 
     Examples
     --------
     >>> print(Certificate("expected", 0.8, 0.01, 0.0096, n_queries=973, n_matches=2108,
-    ...                   source="reserve", observed=0.0086))
-    Misses at most 1 % of a query's matches above 0.8 on average.
-      Calibrated on 973 vectors of the data that no unit has seen, with 2,108 matches.
-      They missed 0.86 %, which supports 0.96 %.
+    ...                   source="reserve", observed=0.0086, interval=(0.0041, 0.0163)))
+    Queries like the stored vectors miss at most 1 % of their matches above 0.8 on average.
+      Calibrated on 973 held-out vectors with 2,108 matches: they missed 0.86 %.
+      95 % interval for this index: 0.41 % to 1.6 %.
     """
 
     level: Level
@@ -101,6 +114,10 @@ class Certificate:
     drifted: bool = False
     filter: str | None = None
     k: int | None = None
+    interval: tuple[float, float] | None = None
+    left_out: int = 0
+    estimated: bool = False
+    profile: MissProfile | None = None
 
     @property
     def planted(self) -> bool:
@@ -118,25 +135,30 @@ class Certificate:
     def _statement(self) -> str:
         of_range = "" if self.similarity is None else f" above {self.similarity:g}"
         if self.k is not None:
-            of_range = f" among its {self.k:,} nearest"
+            of_range = f" among the {self.k:,} nearest"
         return _STATEMENT[self.level].format(
+            queries="Queries" if self.source is None else _QUERIES[self.source],
             of_range=of_range,
-            miss_rate=_percent(self.miss_rate),
-            confidence=_percent(self.confidence),
+            miss_rate=_percent(self.miss_rate, 3),
+            # As many digits as it has: 99.9999 % is not 100 %.
+            confidence=_percent(self.confidence, 12),
         )
 
     def _evidence(self) -> list[str]:
         if self.source is None:
             return []
+        kind = {"reserve": "held-out vectors", "queries": "queries", "planted": "of them"}
+        about = "about " if self.estimated else ""
+        seen = "" if self.observed is None else f": they missed {_percent(self.observed)}"
         lines = [
-            f"Calibrated on {self.n_queries:,} {_EVIDENCE[self.source]}, "
-            f"with {self.n_matches:,} matches."
+            f"Calibrated on {self.n_queries:,} {kind[self.source]} "
+            f"with {about}{self.n_matches:,} matches{seen}."
         ]
-        if self.observed is not None and self.bound is not None:
-            lines.append(
-                f"They missed {_percent(self.observed):.2g} %, "
-                f"which supports {_percent(self.bound):.2g} %."
-            )
+        if self.interval is not None:
+            low, high = self.interval
+            lines.append(f"95 % interval for this index: {_percent(low)} to {_percent(high)}.")
+        if self.left_out:
+            lines.append(f"Left out: {self.left_out:,} queries that are copies of stored vectors.")
         return lines
 
     def to_json(self) -> str:
@@ -160,16 +182,21 @@ class Certificate:
             fields: dict[str, Any] = json.loads(text)
             slacks = fields.pop("thresholds", {}).items()
             thresholds = {k: math.inf if v is None else float(v) for k, v in slacks}
+            if fields.get("interval") is not None:
+                low, high = fields["interval"]
+                fields["interval"] = float(low), float(high)
+            if fields.get("profile") is not None:
+                fields["profile"] = MissProfile.from_dict(fields["profile"])
             made = cls(**fields, thresholds=thresholds)
-        except (AttributeError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise FileFormatError(f"Not a certificate: {error}.") from error
         if made.level not in _STATEMENT:
             raise FileFormatError(f"Not a certificate: the level {made.level!r} is unknown.")
         return made
 
 
-def _percent(share: float | None) -> float:
-    return math.nan if share is None else 100 * share
+def _percent(share: float | None, digits: int = 2) -> str:
+    return f"{math.nan if share is None else 100 * share:.{digits}g} %"
 
 
 __all__ = ["Certificate", "Level", "Source"]

@@ -84,9 +84,21 @@ class CalibrationTable:
     def __len__(self) -> int:
         return len(self.queries)
 
+    @property
+    def n_bytes(self) -> int:
+        """What the columns take."""
+        return sum(int(getattr(self, field.name).nbytes) for field in dataclasses.fields(self))
+
+    @cached_property
+    def by_cosine(self) -> CalibrationTable:
+        """The same rows, the most similar first."""
+        return self.rows(np.argsort(-self.cosines, kind="stable"))
+
     def above(self, similarity: float) -> CalibrationTable:
-        """Return the rows that match at a similarity."""
-        return self.rows(self.cosines >= similarity - MATCH_SLACK)
+        """Return the rows that match at a similarity, the most similar first; nothing is copied."""
+        ranked = self.by_cosine
+        lowest = similarity - MATCH_SLACK
+        return ranked.rows(slice(0, int(np.searchsorted(-ranked.cosines, -lowest, side="right"))))
 
     def just_below(self, similarity: float, width: float) -> CalibrationTable:
         """Return the rows that would match at a similarity lower by `width`, and do not yet."""
@@ -97,10 +109,13 @@ class CalibrationTable:
         """Return the rows among the k nearest vectors of their query."""
         return self.rows(self.ranks < k)
 
-    def rows(self, chosen: BoolArray | IntArray) -> CalibrationTable:
-        """Return some of the rows, in the order given."""
-        columns = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        return CalibrationTable(**{name: column[chosen] for name, column in columns.items()})
+    def rows(self, chosen: BoolArray | IntArray | slice) -> CalibrationTable:
+        """Return some of the rows, in the order given; those of a slice share its memory."""
+        # Made around the checks, which these rows have passed already: they read every entry.
+        some = object.__new__(CalibrationTable)
+        for field in dataclasses.fields(self):
+            object.__setattr__(some, field.name, getattr(self, field.name)[chosen])
+        return some
 
     @property
     def n_queries(self) -> int:

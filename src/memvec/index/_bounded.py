@@ -13,7 +13,7 @@ from memvec.checks import UNIT_NORM_TOLERANCE
 from memvec.constructions import memory_vectors
 from memvec.index._cascades import CodeCascade, FloatCascade
 from memvec.index._found import ALL_ALLOWED, Found, Room, room_for, search_blocks
-from memvec.kernels import FLOAT32_SLACK, MATCH_SLACK, run_blocks, search_bounded
+from memvec.kernels import MATCH_SLACK, float32_slack, run_blocks, search_bounded
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 # Float32 sums differ from the canonical score by less.
@@ -61,7 +61,8 @@ class Caps:
     def limits(self, angle: float) -> Float32Array:
         """Return the cosine below which a query has no member within an angle."""
         reach = self.radii + angle
-        return np.where(reach < math.pi, np.cos(reach) - FLOAT32_SLACK, -2.0).astype(np.float32)
+        slack = float32_slack(self.directions.shape[1])
+        return np.where(reach < math.pi, np.cos(reach) - slack, -2.0).astype(np.float32)
 
 
 def _least_cosines(
@@ -151,8 +152,9 @@ class BoundedSearch:
             return flips, np.float32(1.0), 1, *none, 0.0
         space = cascade.space
         cosines = cascade.code_scales / np.float32(math.sqrt(space.padded_dim))
-        # A rotation keeps norms up to float32; a cosine that is too small only lets more pass.
-        lost = np.float32(UNIT_NORM_TOLERANCE + _ROUNDING)
+        # A rotation keeps norms up to float32, in which the magnitudes are added up, too; a cosine
+        # that is too small only lets more pass.
+        lost = np.float32(UNIT_NORM_TOLERANCE + float32_slack(space.padded_dim))
         cosines = np.clip(cosines - lost, 0.0, 1.0)
         largest = math.acos(float(cosines.min(initial=1.0)))
         return space.flips, np.float32(space.steps), space.top, cascade.codes, cosines, largest

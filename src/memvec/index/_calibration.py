@@ -1,55 +1,54 @@
 """How much slack a search needs, solved on the calibration table when it is asked for.
 
 The slacks of all stages follow from one number λ, by a `ThresholdFamily`. Natural evidence, the
-matches of the calibration queries, serves cells [a, a + 0.01) of similarities: λ is the smallest
-with which the promise holds at every similarity of the cell, and the stages test at its lower end.
-Where matches are too few, they are planted at the multiples of 0.05, and from 0.95 on at those of
-0.01, each of which serves until the next. Ranges nest because a search also takes the lines of
-thresholds of all higher similarities: a stage passes at a lower similarity all that it passes at a
-higher one. A promise with high probability is solved at the similarities of its list, and takes the
-lines of the expected one besides: what is found on average is found surely.
+matches of the calibration queries, serves cells of similarities (hundredths, and smaller ones near
+1): λ is the smallest with which the promise holds at every similarity of the cell at which enough
+queries have matches, and the stages test at its lower end. Where too few have, matches are planted
+at the ends of wider cells, each of which serves until the next. Ranges nest because a search also
+takes the lines of thresholds of all higher similarities: a stage passes at a lower similarity all
+that it passes at a higher one. A promise with high probability is solved at the similarities of its
+list, on natural evidence alone, and takes the lines of the expected one besides: what is found on
+average is found surely.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy import special
 
-from memvec.guarantee import CalibrationTable, Certificate, Level, Rule, ThresholdFamily
+from memvec.cache import Cache
+from memvec.guarantee import (
+    CalibrationTable,
+    Certificate,
+    Level,
+    MissProfile,
+    Rule,
+    ThresholdFamily,
+    edges_above,
+    lower_end,
+    planted_end,
+    upper_end,
+)
 from memvec.index._cascades import Cascade
-from memvec.index._evidence import LARGEST_K, Evidence, planted_table
+from memvec.index._evidence import LARGEST_K, Evidence
+from memvec.index._families import FOR_PROMISE, Families
 from memvec.index._lines import Lines
+from memvec.index._planting import Planting
 from memvec.kernels import MATCH_SLACK, blocks
 from memvec.types import BoolArray, Float64Array
 
-_CELL = 0.01
-_PLANTED_CELL = 0.05
-# From here on, planted cells are as small as the natural ones: the noise of a match, √(1 − α²),
-# vanishes towards 1, and what a search needs there is also given to those at lower similarities.
-_NEAR_COPIES = 0.95
-# Queries planted: at most so many for each member, and more than a small miss rate needs.
-_PLANTED, _MOST_PLANTED = 2000, 20_000
-_PLANTED_SHARE = 4
-_MORE_THAN_NEEDED = 2
 # From this similarity on, copies are asked for, and every one of them is found.
 _COPIES = 1.0 - MATCH_SLACK
 _COPIES_BLOCK = 4096
-# Pairs this much below a similarity are spare, if so many queries have some.
-_SPARE_WIDTH = 0.1
-_FEWEST_SPARE = 200
-# What is planted for the family is drawn apart from what is planted for the promise.
-_FOR_PROMISE, _FOR_FAMILY = 0, 1
 # The table and the search add up in float32, in different order; this covers both, and costs
 # nothing: it is a thousandth of a standard deviation.
 _ROUNDING = 1e-3
-# Answers that are kept, of each kind.
-_MOST_KEPT = 1000
+# What is kept of each kind, in bytes: a thousand or more of what was solved.
+_MOST_KEPT = 4 << 20
 # So few vectors are rather visited than searched without a promise.
 _FEW_VECTORS = 10_000
 
@@ -71,15 +70,23 @@ class Slack:
         """The certificate for queries that have drifted from its evidence."""
         return replace(self.certificate, drifted=True)
 
+    @property
+    def n_bytes(self) -> int:
+        """What the lines take, as they are and as kernels read them."""
+        return 2 * int(self.lines.at.nbytes + self.lines.slack.nbytes)
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True)
 class _Anchor:
-    """λ for a cell of similarities, on some rows; the stages test at `at` or above."""
+    """λ of a cell of similarities; the stages test at `at` or above."""
 
     at: float
     value: float
-    rows: CalibrationTable
     natural: bool
+
+
+def _slacks() -> Cache[tuple[float, Rule], Slack | None]:
+    return Cache(_MOST_KEPT, lambda slack: 0 if slack is None else slack.n_bytes)
 
 
 @dataclass(eq=False)
@@ -105,11 +112,16 @@ class Calibration:
     designed_for: float
     similarities: tuple[float, ...]
     seed: int
-    _anchors: dict[tuple[float, Rule, bool], _Anchor] = field(default_factory=dict)
-    _lines: dict[tuple[float, Rule], Lines | None] = field(default_factory=dict)
-    _slacks: dict[tuple[float, Rule], Slack | None] = field(default_factory=dict)
-    _families: dict[tuple[float, float, bool], ThresholdFamily] = field(default_factory=dict)
-    _reached: dict[tuple[int, tuple[float, ...]], list[float]] = field(default_factory=dict)
+    _anchors: Cache[tuple[float, Rule, bool], _Anchor] = field(
+        default_factory=lambda: Cache(_MOST_KEPT)
+    )
+    _lines: Cache[tuple[float, Rule, bool], Lines | None] = field(
+        default_factory=lambda: Cache(_MOST_KEPT, lambda lines: 0 if lines is None else 4096)
+    )
+    _slacks: Cache[tuple[float, Rule], Slack | None] = field(default_factory=_slacks)
+    _reached: Cache[tuple[int, tuple[float, ...]], list[float]] = field(
+        default_factory=lambda: Cache(_MOST_KEPT)
+    )
 
     @property
     def table(self) -> CalibrationTable | None:
@@ -121,13 +133,21 @@ class Calibration:
         """Everything that is searched."""
         return sum(len(cascade.units.vectors) for cascade in self.cascades)
 
+    @cached_property
+    def _planting(self) -> Planting:
+        return Planting(self.cascades, self.seed)
+
+    @cached_property
+    def _families(self) -> Families:
+        return Families(self.cascades, self.table, self._planting, self.designed_for)
+
+    def family(self, similarity: float, miss_rate: float, *, natural: bool) -> ThresholdFamily:
+        """Return how strict the stages are against each other at a similarity."""
+        return self._families.at(similarity, miss_rate, natural)
+
     def for_range(self, similarity: float, rule: Rule) -> Slack | None:
         """Return the slack for everything above a similarity; None where evidence is too little."""
-        key = (similarity, rule)
-        if key not in self._slacks:
-            _forget_if_many(self._slacks)
-            self._slacks[key] = self._solve_range(similarity, rule)
-        return self._slacks[key]
+        return self._slacks.get((similarity, rule), lambda: self._solve_range(similarity, rule))
 
     def by_model(self, similarity: float, miss_rate: float) -> Slack:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
@@ -154,33 +174,36 @@ class Calibration:
 
     def for_best(self, k: int, rule: Rule) -> Slack | None:
         """Return the slack for the k nearest vectors, at the similarity of the k-th."""
-        key = (-float(k), rule)
-        if key not in self._slacks:
-            self._slacks[key] = self._solve_best(k, rule)
-        return self._slacks[key]
+        return self._slacks.get((-float(k), rule), lambda: self._solve_best(k, rule))
 
     def kth_similarities(self, k: int, shares: tuple[float, ...]) -> list[float]:
         """Return what the k-th nearest vector reaches for these shares of calibration queries."""
         if self.table is None:
             return []
         key = (min(k, LARGEST_K), shares)
-        if key not in self._reached:
-            last = self.table.cosines[self.table.ranks == key[0] - 1]
-            reached = np.quantile(last, 1 - np.array(shares)).tolist() if len(last) else []
-            self._reached[key] = reached
-        return self._reached[key]
+        return self._reached.get(key, lambda: self._kth(*key))
+
+    def _kth(self, k: int, shares: tuple[float, ...]) -> list[float]:
+        assert self.table is not None
+        last = self.table.cosines[self.table.ranks == k - 1]
+        reached: list[float] = []
+        if len(last):
+            reached = np.quantile(last, 1 - np.array(shares)).tolist()
+        return reached
 
     def n_calibration_queries(self, similarity: float) -> int:
-        """Return how many calibration queries have a match at a similarity."""
-        return 0 if self.table is None else self.table.above(similarity).n_queries
+        """Return how many calibration queries have a match at a similarity; 0 where unknown."""
+        if self.table is None or not self._is_known(similarity):
+            return 0
+        best = self._best_cosines
+        return len(best) - int(np.searchsorted(best, similarity - MATCH_SLACK))
 
     def n_plantable(self, rule: Rule) -> int:
         """Return how many queries would be planted to support a rule."""
-        wanted = max(_PLANTED, _MORE_THAN_NEEDED * rule.queries_needed)
-        return min(wanted, _MOST_PLANTED, _PLANTED_SHARE * self.n_vectors)
+        return self._planting.n_plantable(rule)
 
     def _solve_range(self, similarity: float, rule: Rule) -> Slack | None:
-        anchor = self._anchor(similarity, rule)
+        anchor = self._anchor(similarity, rule, self._is_natural(similarity, rule))
         lines = self._lines_from(similarity, anchor, rule)
         if lines is None:
             return None
@@ -191,24 +214,21 @@ class Calibration:
 
         Those of a natural cell do not depend on the similarity within it, and are kept.
         """
-        key = (anchor.at if anchor.natural else similarity, rule)
-        if key not in self._lines:
-            _forget_if_many(self._lines)
-            self._lines[key] = self._solve_lines(similarity, anchor, rule)
-        return self._lines[key]
+        key = (anchor.at if anchor.natural else similarity, rule, similarity >= _COPIES)
+        return self._lines.get(key, lambda: self._solve_lines(similarity, anchor, rule))
 
     def _solve_lines(self, similarity: float, anchor: _Anchor, rule: Rule) -> Lines | None:
         if anchor.value == math.inf:
             return None
         at = [anchor.at if anchor.natural else similarity]
-        slack = [self._family(anchor.at, rule, anchor.natural).slack(anchor.value)]
-        for point in self._points_above(similarity, rule):
-            family = self._family(point, rule, self._is_natural(point, rule))
+        family = self.family(anchor.at, rule.miss_rate, natural=anchor.natural)
+        slack = [family.slack(anchor.value)]
+        for point, natural in self._points_above(at[0], rule):
+            family = self.family(point, rule.miss_rate, natural=natural)
             enough = self._covered(point, family, at, slack)
-            value = self._value_above(point, enough, rule)
-            if value == math.inf:
-                return None
-            if value > enough:
+            value = self._value_above(point, natural, enough, rule)
+            # Where there is too little evidence, a search promises less, and nothing nests.
+            if enough < value < math.inf:
                 at.append(point)
                 slack.append(family.slack(value))
         given = np.array(slack) + _ROUNDING
@@ -227,11 +247,12 @@ class Calibration:
     ) -> Certificate:
         """Return what the evidence says about the lines as they will be used."""
         if anchor.natural:
-            rows = anchor.rows.above(similarity)
+            assert self.table is not None
+            rows = self.table.above(similarity)
             failed = ~lines.passes(rows.scores, rows.slopes)
         else:
             # Judged where they were planted, by the line that was solved for them.
-            rows = anchor.rows
+            rows = self._planting.table(anchor.at, rule, FOR_PROMISE)
             failed = np.any(rows.needed(anchor.at) > lines.slack[0], axis=1)
         return self._on_evidence(similarity, lines, rows, failed, rule, planted=not anchor.natural)
 
@@ -246,22 +267,25 @@ class Calibration:
         planted: bool,
     ) -> Certificate:
         missed, pair_miss = rows.missed(failed)
-        n_matches = round(float(rows.copies.sum()))
-        # What is planted elsewhere in the cell may be missed a little more often.
-        bound = rule.miss_rate if planted else rule.bound(rows.n_queries, missed)
+        n_queries, n_matches = rows.n_queries, round(float(rows.copies.sum()))
         return self._certificate(
             rule.promise,
             similarity,
             rule.miss_rate,
             lines.slack[0],
-            bound=bound,
+            # What is planted elsewhere in the cell may be missed a little more often.
+            bound=rule.miss_rate if planted else rule.bound(n_queries, missed),
             confidence=rule.confidence if rule.promise == "high_probability" else None,
-            n_queries=rows.n_queries,
+            n_queries=n_queries,
             n_matches=n_matches,
             n_planted=n_matches if planted else 0,
             source="planted" if planted else self.evidence.source,
-            observed=missed / rows.n_queries,
+            observed=missed / n_queries,
             pair_miss=pair_miss,
+            left_out=0 if planted else self.evidence.left_out,
+            interval=None if planted else rule.interval(n_queries, missed),
+            estimated=similarity != lower_end(similarity or 0.0) and bool((rows.copies > 1).any()),
+            profile=MissProfile.of_pairs(rows.queries, rows.cosines, failed, rows.copies),
         )
 
     def _certificate(
@@ -285,19 +309,26 @@ class Calibration:
             **evidence,  # type: ignore[arg-type]
         )
 
-    def _points_above(self, similarity: float, rule: Rule) -> Iterator[float]:
-        """Yield the points above a similarity that thresholds are solved at."""
+    def _points_above(self, similarity: float, rule: Rule) -> list[tuple[float, bool]]:
+        """Return the points above a similarity that are solved at, and which are natural.
+
+        Besides the ends of cells these are both ends of what is natural: planted evidence serves
+        below the lower one, and from the upper one on.
+        """
         if rule.promise == "high_probability":
-            yield from (other for other in self.similarities if other > similarity)
-            return
-        follows_natural = self._is_natural(similarity, rule)
-        for step in range(_floor_step(similarity, _CELL) + 1, round(1 / _CELL)):
-            point = _step_at(step, _CELL)
-            natural = self._is_natural(point, rule)
-            # Planted matches serve until the next cell of theirs.
-            if natural or follows_natural or _is_multiple(point, _planted_cell(point)):
-                yield point
-            follows_natural = natural
+            listed = [one for one in self.similarities if one > similarity]
+            return [(one, True) for one in listed if self._is_natural(one, rule)]
+        low, high = self._natural_range(rule)
+        points = [
+            (edge, low <= edge <= high)
+            for edge in edges_above(similarity)
+            if low <= edge <= high or planted_end(edge) == edge
+        ]
+        if similarity < low <= high:
+            points.append((low, True))
+        if low <= high and similarity < high < 1:
+            points.append((high, False))
+        return sorted(points)
 
     def _covered(
         self, point: float, family: ThresholdFamily, at: list[float], slack: list[Float64Array]
@@ -307,58 +338,63 @@ class Calibration:
         levels = family.levels(np.array(slack) + relief)
         return float(levels[:, family.used].min(axis=1).max())
 
-    def _value_above(self, point: float, enough: float, rule: Rule) -> float:
+    def _value_above(self, point: float, natural: bool, enough: float, rule: Rule) -> float:
         """Return λ of a higher point, or less than `enough` where that much will do."""
-        natural = self._is_natural(point, rule)
-        if natural and (self._lower_end(point, rule, natural), rule, natural) not in self._anchors:
+        if natural and (self._tested_at(point, rule, natural), rule, natural) not in self._anchors:
             assert self.table is not None
             rows = self.table.above(point)
-            needed = self._family(point, rule, natural).needed(rows, point)
-            if rows.holds(needed, enough, rule.holds, _since(point, rule)):
+            needed = self.family(point, rule.miss_rate, natural=natural).needed(rows, point)
+            if rows.holds(needed, enough, rule.holds, self._since(point, rule)):
                 return -math.inf
-        return self._anchor(point, rule).value
+        return self._anchor(point, rule, natural).value
 
-    def _anchor(self, similarity: float, rule: Rule) -> _Anchor:
+    def _anchor(self, similarity: float, rule: Rule, natural: bool) -> _Anchor:
         """Return λ of the cell that a similarity lies in."""
-        natural = self._is_natural(similarity, rule)
-        at = self._lower_end(similarity, rule, natural)
-        key = (at, rule, natural)
-        if key not in self._anchors:
-            rows = self._rows(at, rule, natural)
-            since = _since(at, rule) if natural else None
-            needed = self._family(at, rule, natural).needed(rows, at)
-            value = rows.solve(needed, rule.holds, since)
-            self._anchors[key] = _Anchor(at, value, rows, natural)
-        return self._anchors[key]
+        at = self._tested_at(similarity, rule, natural)
+        return self._anchors.get((at, rule, natural), lambda: self._solve_cell(at, rule, natural))
 
-    @staticmethod
-    def _lower_end(similarity: float, rule: Rule, natural: bool) -> float:
-        if rule.promise == "high_probability":
-            return similarity
-        width = _CELL if natural else _planted_cell(similarity)
-        return _step_at(_floor_step(similarity, width), width) or similarity
-
-    def _rows(self, at: float, rule: Rule, natural: bool) -> CalibrationTable:
+    def _solve_cell(self, at: float, rule: Rule, natural: bool) -> _Anchor:
         if natural:
             assert self.table is not None
-            return self.table.above(at)
-        return self._planted(at, self.n_plantable(rule), _FOR_PROMISE)
+            rows, since = self.table.above(at), self._since(at, rule)
+        elif rule.promise == "high_probability":
+            # Its confidence would be one over the draw of a seed.
+            return _Anchor(at, math.inf, natural)
+        else:
+            rows, since = self._planting.table(at, rule, FOR_PROMISE), None
+        needed = self.family(at, rule.miss_rate, natural=natural).needed(rows, at)
+        return _Anchor(at, rows.solve(needed, rule.holds, since), natural)
 
-    def _planted(self, similarity: float, n_queries: int, purpose: int) -> CalibrationTable:
-        seed = [self.seed, round(similarity * 1e9), purpose]
-        return planted_table(self.cascades, similarity, n_queries, seed)
+    def _tested_at(self, similarity: float, rule: Rule, natural: bool) -> float:
+        """Return the lower end of the cell that a similarity is solved with."""
+        if rule.promise == "high_probability":
+            return similarity
+        if natural:
+            return max(lower_end(similarity), self._natural_range(rule)[0])
+        return planted_end(similarity) or similarity
+
+    def _since(self, at: float, rule: Rule) -> float | None:
+        """Return up to which similarity a promise must hold that is solved from `at` on."""
+        if rule.promise == "high_probability":
+            return None
+        return min(upper_end(at), self._natural_range(rule)[1])
+
+    def _is_known(self, similarity: float) -> bool:
+        """Tell whether all matches of the calibration queries were looked for."""
+        return similarity >= self.evidence.floor
 
     def _is_natural(self, similarity: float, rule: Rule) -> bool:
-        """Tell whether enough calibration queries have matches all over a cell."""
-        low = self._lower_end(similarity, rule, natural=True)
-        if self.table is None or low < self.evidence.floor:
-            return False
-        highest = _since(low, rule) or low
-        return self._n_queries_above(highest) >= rule.queries_needed
+        """Tell whether enough calibration queries have matches at a similarity."""
+        low, high = self._natural_range(rule)
+        return low <= similarity <= high
 
-    def _n_queries_above(self, similarity: float) -> int:
-        best = self._best_cosines
-        return len(best) - int(np.searchsorted(best, similarity - MATCH_SLACK))
+    def _natural_range(self, rule: Rule) -> tuple[float, float]:
+        """Return between which similarities enough calibration queries have matches."""
+        needed = rule.queries_needed
+        if self.table is None or len(self._best_cosines) < needed:
+            return math.inf, -math.inf
+        highest = float(self._best_cosines[-needed]) + MATCH_SLACK
+        return max(self.evidence.floor, 0.0), min(highest, 1.0)
 
     @cached_property
     def _best_cosines(self) -> Float64Array:
@@ -375,7 +411,7 @@ class Calibration:
         last = np.full(int(rows.queries.max()) + 1, -1.0)
         last[rows.queries[rows.ranks == k - 1]] = rows.cosines[rows.ranks == k - 1]
         at = last[rows.queries]
-        family = self._family(self.designed_for, rule, natural=True)
+        family = self.family(self.designed_for, rule.miss_rate, natural=True)
         value = rows.solve(family.needed(rows, at), rule.holds)
         if value == math.inf:
             return None
@@ -383,33 +419,6 @@ class Calibration:
         failed = np.any(rows.needed(at) > lines.slack, axis=1)
         certificate = self._on_evidence(None, lines, rows, failed, rule, planted=False)
         return Slack(lines, replace(certificate, k=k))
-
-    def _family(self, similarity: float, rule: Rule, natural: bool) -> ThresholdFamily:
-        """Return how strict the stages are against each other, for natural or planted evidence.
-
-        It comes from pairs just short of a match, or from planted ones: not from those that set λ
-        there. Outliers of their units matter more the nearer matches are, so that units need more
-        room against codes at similarities above the build's; what is planted does not tell.
-        """
-        at = max(similarity, self.designed_for) if natural else self.designed_for
-        key = (at, rule.miss_rate, natural)
-        if key not in self._families:
-            _forget_if_many(self._families)
-            self._families[key] = self._solve_family(at, rule, natural)
-        return self._families[key]
-
-    def _solve_family(self, at: float, rule: Rule, natural: bool) -> ThresholdFamily:
-        spare = None
-        if natural and self.table is not None:
-            spare = self.table.just_below(at, _SPARE_WIDTH)
-        if spare is None or spare.n_queries < _FEWEST_SPARE:
-            if at > self.designed_for:
-                return self._family(self.designed_for, rule, natural)
-            n_queries = self.n_plantable(Rule("expected", rule.miss_rate))
-            spare = self._planted(at, n_queries, _FOR_FAMILY)
-        shares = self.cascades[0].stage_shares
-        most = np.max([one.most_slack for one in self.cascades], axis=0)
-        return ThresholdFamily.of_pairs(spare, shares, most, rule.miss_rate)
 
     @cached_property
     def _used(self) -> BoolArray:
@@ -432,34 +441,6 @@ class Calibration:
                 scores, slopes = cascade.calibrate(vectors[start:stop], rows - start, rows)
                 most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
         return most + _ROUNDING
-
-
-def _forget_if_many(kept: dict[Any, Any]) -> None:
-    """Make room: a service that asks for ever new similarities must not grow."""
-    if len(kept) >= _MOST_KEPT:
-        kept.clear()
-
-
-def _since(point: float, rule: Rule) -> float | None:
-    """Return where the cell of a point ends; a promise for a list of similarities has no cells."""
-    return None if rule.promise == "high_probability" else point + _CELL
-
-
-def _planted_cell(similarity: float) -> float:
-    near = _floor_step(similarity, _CELL) >= round(_NEAR_COPIES / _CELL)
-    return _CELL if near else _PLANTED_CELL
-
-
-def _floor_step(similarity: float, width: float) -> int:
-    return math.floor(similarity / width + 1e-9)
-
-
-def _step_at(step: int, width: float) -> float:
-    return round(step * width, 10)
-
-
-def _is_multiple(point: float, width: float) -> bool:
-    return abs(point / width - round(point / width)) < 1e-6
 
 
 def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Array:

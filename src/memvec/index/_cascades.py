@@ -15,12 +15,12 @@ from memvec.index._found import ALL_ALLOWED, Found, Room, room_for, search_block
 from memvec.index._lines import Lines
 from memvec.index._units import Units
 from memvec.kernels import (
-    FLOAT32_SLACK,
     N_STAGES,
     PREFIX_STAGE,
     calibrate_codes,
     calibrate_vectors,
     estimate_scores,
+    float32_slack,
     score_units,
     search_codes,
     search_vectors,
@@ -31,6 +31,8 @@ from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordAr
 # Standard deviations of a code's noise that no match needs: a Gaussian exceeds them three times in
 # a million, and the noise of a match is smaller.
 _MOST_CODE_SLACK = 4.5
+# A match scores a little more than nothing beside its mean, even where members are all alike.
+_LEAST_SPREAD = 1e-5
 
 
 class Cascade(Protocol):
@@ -108,8 +110,7 @@ class FloatCascade:
     def of_units(cls, units: Units, similarity: float, effective_dim: float) -> FloatCascade:
         """Return the cascade with the spreads of the paper's law."""
         law = units.law(effective_dim)
-        # A little more than nothing, where members are all alike.
-        spread = np.maximum(law.spread(similarity), FLOAT32_SLACK)
+        spread = np.maximum(law.spread(similarity), _LEAST_SPREAD)
         return cls(units, spread, law)
 
     def model_spreads(self, similarity: float) -> Float64Array:
@@ -145,7 +146,8 @@ class FloatCascade:
         units = self.units
         # Unit scores are float32: rounding must not fail a match that is at the limit.
         limits = np.outer(lines.at, units.means) - np.outer(lines.slack[:, 0], self.spreads)
-        thresholds = (limits.min(axis=0) - FLOAT32_SLACK).astype(np.float32)
+        slack = float32_slack(units.unit_vectors.shape[1])
+        thresholds = (limits.min(axis=0) - slack).astype(np.float32)
 
         def some(rows: Float32Array, room: Room) -> int:
             return int(

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
 
-from memvec import checks
 from memvec.evaluation import TopK, exact_range, exact_top_k
-from memvec.guarantee import CalibrationTable, NullLaw, Source
+from memvec.guarantee import CalibrationTable, NullLaw, Source, strata
 from memvec.index._cascades import Cascade
 from memvec.index._units import Units
 from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, run_blocks
@@ -32,9 +29,6 @@ LARGEST_K = 100
 # Matches drawn of a query that has many, besides its nearest: a table stays under 10⁶ rows.
 _DRAWN_MATCHES = 400
 _CROWDED_PAIRS = 20_000_000
-_ALIKE = 1e-6
-# Vectors in the noise of a planted query: enough for its law to be that of the data.
-_NOISE_TERMS = 8
 # Random pairs whose cosines are the law of unrelated vectors.
 _NULL_PAIRS, _NULL_PAIRS_EACH = 100_000, 20
 _QUERIES_AT_ONCE = 16
@@ -200,7 +194,7 @@ def _table_of(
     return CalibrationTable(
         queries=query_of,
         cosines=np.concatenate([one.cosines for one in found]).astype(np.float64),
-        ranks=np.concatenate([np.arange(size) for size in sizes]),
+        ranks=np.concatenate([one.ranks for one in found]),
         keys=cascade.units.keys[row_of],
         copies=np.concatenate([one.copies for one in found]),
         scores=seen,
@@ -215,17 +209,50 @@ class _Matches(NamedTuple):
     cosines: Float32Array
     copies: Float32Array
 
+    @property
+    def ranks(self) -> IntArray:
+        """How many vectors are nearer, as far as it is known."""
+        before = np.cumsum(self.copies, dtype=np.float64) - self.copies
+        return np.rint(before).astype(np.int64)
+
 
 def _thinned(rows: IntArray, cosines: Float32Array, rng: np.random.Generator) -> _Matches:
-    """Keep the nearest matches, and of the others some that stand for all of them."""
+    """Keep the nearest matches, and of the others some that stand for all of them.
+
+    The others are drawn cell by cell of the cosine. Of n in a cell, k are drawn without
+    replacement, and each stands for n/k. Any of the n is drawn with probability k/n, so that a sum
+    over what was drawn, of n/k where a search misses it, is on average the number in the cell that
+    the search misses (Horvitz and Thompson, 1952). At the end of a cell the number of matches is
+    exact, and the estimated share missed is unbiased; within one, both are estimates.
+    """
     copies = np.ones(len(rows), dtype=np.float32)
-    n_others = len(rows) - LARGEST_K
-    if n_others <= _DRAWN_MATCHES:
+    if len(rows) - LARGEST_K <= _DRAWN_MATCHES:
         return _Matches(rows, cosines, copies)
-    drawn = LARGEST_K + np.sort(rng.choice(n_others, _DRAWN_MATCHES, replace=False))
-    copies[drawn] = n_others / _DRAWN_MATCHES
-    kept = np.concatenate([np.arange(LARGEST_K), drawn])
-    return _Matches(rows[kept], cosines[kept], copies[kept])
+    # Falling cosines: the matches of a cell lie together.
+    _, starts, sizes = np.unique(
+        -strata(cosines[LARGEST_K:]), return_index=True, return_counts=True
+    )
+    drawn = np.minimum(sizes, _most_of_each(sizes, _DRAWN_MATCHES))
+    kept = [np.arange(LARGEST_K)]
+    for start, size, count in zip(starts.tolist(), sizes.tolist(), drawn.tolist(), strict=True):
+        some = LARGEST_K + start + np.sort(rng.choice(size, count, replace=False))
+        copies[some] = size / count
+        kept.append(some)
+    chosen = np.concatenate(kept)
+    return _Matches(rows[chosen], cosines[chosen], copies[chosen])
+
+
+def _most_of_each(sizes: IntArray, total: int) -> int:
+    """Return how many to take of each cell, as far as it has so many, to take about `total`."""
+    most, taken = 0, 0
+    rising = np.sort(sizes)
+    for position, size in enumerate(rising.tolist()):
+        left = len(rising) - position
+        if taken + left * size > total:
+            most = (total - taken) // left
+            break
+        most, taken = size, taken + size
+    return max(1, most)
 
 
 def best_unit_scores(cascade: Cascade, queries: Float32Array) -> Float32Array:
@@ -260,60 +287,6 @@ def fingerprint(units: Units) -> str:
     return f"{zlib.crc32(some.tobytes(), zlib.crc32(units.keys.tobytes())):08x}"
 
 
-def planted_table(
-    cascades: Sequence[Cascade], similarity: float, n_queries: int, seed: Sequence[int]
-) -> CalibrationTable:
-    """Return rows of queries y = αx + βz, x a member and z noise with the data's covariance."""
-    rng = np.random.default_rng(list(seed))
-    sizes = np.array([len(cascade.units.vectors) for cascade in cascades])
-    shares = np.bincount(
-        rng.choice(len(sizes), n_queries, p=sizes / sizes.sum()), minlength=len(sizes)
-    )
-    tables, first = [], 0
-    for cascade, count in zip(cascades, shares.tolist(), strict=True):
-        units = cascade.units
-        chosen = rng.integers(len(units.vectors), size=count)
-        queries = _planted_queries(units.vectors, chosen, similarity, rng)
-        scores, slopes = cascade.calibrate(queries, np.arange(count), chosen)
-        tables.append(
-            CalibrationTable(
-                np.arange(first, first + count),
-                np.full(count, similarity),
-                np.zeros(count, dtype=np.int64),
-                units.keys[chosen],
-                np.ones(count, dtype=np.float32),
-                scores,
-                slopes,
-            )
-        )
-        first += count
-    return tables[0] if len(tables) == 1 else CalibrationTable.merged(tables)
-
-
-def _planted_queries(
-    vectors: Float32Array, chosen: IntArray, similarity: float, rng: np.random.Generator
-) -> Float32Array:
-    """Return queries at a cosine of given members, the rest a random mixture of the data."""
-    if not len(chosen):
-        return np.empty((0, vectors.shape[1]), dtype=np.float32)
-    members = vectors[chosen].astype(np.float64)
-    noise = np.zeros_like(members)
-    # Weights that sum to zero leave out the common direction, which members have already.
-    weights = rng.standard_normal((len(chosen), _NOISE_TERMS))
-    weights -= weights.mean(axis=1, keepdims=True)
-    for term in range(_NOISE_TERMS):
-        others = vectors[rng.integers(len(vectors), size=len(chosen))]
-        noise += weights[:, term, np.newaxis] * others
-    noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
-    # Vectors that are all alike have no mixture but themselves.
-    alike = np.linalg.norm(noise, axis=1) < _ALIKE
-    noise[alike] = rng.standard_normal((int(alike.sum()), noise.shape[1]))
-    noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
-    noise /= np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)
-    queries = similarity * members + math.sqrt(1 - similarity**2) * noise
-    return checks.unit_rows(queries, "queries", "calibration")
-
-
 __all__ = [
     "LARGEST_K",
     "LOWEST_SHARE",
@@ -323,6 +296,5 @@ __all__ = [
     "fingerprint",
     "gather_evidence",
     "null_law_of",
-    "planted_table",
     "reserve_size",
 ]

@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple, get_args
 
 from memvec import checks
+from memvec.cache import Cache
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Rule
 from memvec.index._calibration import Calibration, Slack
 from memvec.index._evidence import LARGEST_K
 from memvec.kernels import MATCH_SLACK
 
-# Requests whose answer is kept.
-_MOST_KEPT = 1000
+# Answers that are kept, in bytes: a thousand or more.
+_MOST_KEPT = 4 << 20
 
 Guarantee = Literal["model", "expected", "high_probability", "exact"]
 
@@ -78,24 +79,19 @@ class Promises:
 
     calibration: Calibration
     default: Request
-    _kept: dict[tuple[float, Request, str], Slack] = field(default_factory=dict)
+    _kept: Cache[tuple[float, Request, str], Slack] = field(
+        default_factory=lambda: Cache(_MOST_KEPT, lambda slack: slack.n_bytes)
+    )
 
     def for_range(self, similarity: float, request: Request, where: str) -> Slack:
         """Return the slack for everything above a similarity."""
         key = (similarity, request, where)
-        slack = self._kept.get(key)
-        if slack is None:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.clear()
-            slack = self._kept[key] = self._range(similarity, request, where)
-        return slack
+        return self._kept.get(key, lambda: self._range(similarity, request, where))
 
     def for_best(self, k: int, request: Request, where: str) -> Slack:
         """Return the slack for the k nearest vectors."""
         key = (-float(k), request, where)
-        if key not in self._kept:
-            self._kept[key] = self._best(k, request, where)
-        return self._kept[key]
+        return self._kept.get(key, lambda: self._best(k, request, where))
 
     def _range(self, similarity: float, request: Request, where: str) -> Slack:
         calibration = self.calibration
@@ -118,8 +114,9 @@ class Promises:
         if request.explicit:
             rule = self._rule(request)
             have = calibration.n_calibration_queries(similarity)
-            planted = calibration.n_plantable(rule)
-            raise InvalidValueError(_too_little(request, rule, have, planted, where))
+            raise InvalidValueError(
+                _too_little(request, rule, have, self._n_plantable(rule), where)
+            )
         if calibration.is_small:
             return calibration.everything(similarity, request.miss_rate)
         slack = calibration.by_model(similarity, request.miss_rate)
@@ -150,6 +147,10 @@ class Promises:
         # Bonferroni: the promise is about all similarities of the list at once.
         delta = (1 - request.confidence) / len(self.calibration.similarities)
         return Rule("high_probability", request.miss_rate, 1 - delta)
+
+    def _n_plantable(self, rule: Rule) -> int:
+        """Return how many planted queries may take the place of others."""
+        return self.calibration.n_plantable(rule) if rule.promise == "expected" else 0
 
     def _best(self, k: int, request: Request, where: str) -> Slack:
         promise: Literal["expected", "high_probability"] = "expected"
@@ -184,7 +185,10 @@ def _too_little(request: Request, rule: Rule, have: int, planted: int, where: st
         f"a level that the evidence supports; {request.guarantee!r} with miss_rate="
         f"{request.miss_rate:g} needs {rule.queries_needed:,} calibration queries with matches"
     )
-    got = f"{have:,} (and at most {planted:,} planted)"
+    if max(have, planted) >= rule.queries_needed:
+        # Codes have a limit to their slack: what they lose beyond it, no threshold finds.
+        expected += ", and thresholds with which they miss no more"
+    got = f"{have:,}" if planted == 0 else f"{have:,}, and {planted:,} that can be planted,"
     return checks.message("guarantee", where, expected, got)
 
 

@@ -7,9 +7,8 @@ from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_quer
 from memvec.kernels._nearby import keep_nearest, nearest_of_groups, second_of_groups
 from memvec.kernels._nearest import keep_best
 from memvec.kernels._rotation import RADIX, rotate, rotate_rows
-from memvec.kernels._scores import canonical_score_pairs
+from memvec.kernels._scores import canonical_score_pairs, float32_slack
 from memvec.kernels._search import (
-    FLOAT32_SLACK,
     MATCH_SLACK,
     calibrate_vectors,
     collect_matches,
@@ -24,7 +23,6 @@ __all__ = [
     "BLOCK",
     "CONSTRUCTION_CODES",
     "EIGENVALUE_CUT",
-    "FLOAT32_SLACK",
     "MATCH_SLACK",
     "N_COUNTS",
     "N_STAGES",
@@ -41,6 +39,7 @@ __all__ = [
     "disagreement",
     "encode_rows",
     "estimate_scores",
+    "float32_slack",
     "keep_best",
     "keep_nearest",
     "nearest_of_groups",

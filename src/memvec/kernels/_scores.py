@@ -57,6 +57,17 @@ def canonical_score_pairs(
 
 
 @inner_kernel
+def float32_slack(dim):
+    """Return how far from the limit float32 decides: more than `dot` of unit rows is off.
+
+    Whatever the order of the sum, the error is at most dim·u/(1 − dim·u), u = 2⁻²⁴ (Higham,
+    Accuracy and Stability of Numerical Algorithms, section 3.1). Two more u are for rounding the
+    limit, a tenth for rows that are a little longer than 1.
+    """
+    return max(1e-5, 1.1 * (dim + 2) * 2.0**-24)
+
+
+@inner_kernel
 def dot(left, right):
     """Return the float32 inner product of two rows, in whatever order is fastest."""
     total = np.float32(0.0)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._compile import fast_kernel, inner_kernel, kernel
-from memvec.kernels._scores import canonical_score, dot
+from memvec.kernels._scores import canonical_score, dot, float32_slack
 
 # A match is a pair whose canonical score reaches the similarity less this.
 MATCH_SLACK = 1e-6
-# Float32 decides where it is further than this from the limit; its error is under 1e-6.
-FLOAT32_SLACK = 1e-5
 
 
 @fast_kernel
@@ -33,7 +31,8 @@ def keep_match(query, vectors, row, key, similarity, ids, scores, count):
 
     Hits beyond the capacity of `ids` are counted and not written: the caller asks again with more.
     """
-    if dot(query, vectors[row]) >= np.float32(similarity - FLOAT32_SLACK):
+    lowest = similarity - MATCH_SLACK - float32_slack(query.shape[0])
+    if dot(query, vectors[row]) >= np.float32(lowest):
         score = canonical_score(query, vectors[row])
         if score >= similarity - MATCH_SLACK:
             if count < ids.shape[0]:

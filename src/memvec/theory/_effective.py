@@ -13,7 +13,8 @@ from memvec.types import Float64Array, IntArray
 
 # Pairs are drawn among so many rows at most; more would only cost reading.
 _SAMPLE_ROWS = 20_000
-_PAIR_BLOCK = 4096
+# Pairs whose rows are gathered at a time: at most so many, and so many numbers.
+_PAIR_BLOCK, _BLOCK_NUMBERS = 4096, 1 << 24
 
 
 @dataclass(frozen=True)
@@ -85,9 +86,13 @@ def effective_dimension(
 
 
 def _pair_products(rows: Float64Array, left: IntArray, right: IntArray) -> Float64Array:
+    n_rows, dim = rows.shape
+    if n_rows**2 <= left.size:  # each pair is drawn again and again
+        return np.asarray((rows @ rows.T)[left, right])
     products = np.empty(left.size)
-    for start in range(0, left.size, _PAIR_BLOCK):
-        part = slice(start, start + _PAIR_BLOCK)
+    block = max(1, min(_PAIR_BLOCK, _BLOCK_NUMBERS // dim))
+    for start in range(0, left.size, block):
+        part = slice(start, start + block)
         products[part] = np.einsum("ij,ij->i", rows[left[part]], rows[right[part]])
     return products
 
