@@ -10,7 +10,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "memvec"
 # Rooms of one tier do not import each other; a room may import any room of a lower tier.
 TIERS = [
     {"errors", "types"},
-    {"checks", "progress"},
+    {"cache", "checks", "progress"},
     {"kernels", "theory", "storage"},
     {"constructions", "codes", "evaluation"},
     {"assignment", "guarantee"},

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from clouds import clustered
+from clouds import around
 from memvec import Index
 from memvec.cache import Cache
 
@@ -14,8 +14,8 @@ N_THREADS = 8
 
 @pytest.fixture(scope="module")
 def built():
-    vectors = clustered(0, 2400, dim=16)
-    queries = clustered(1, 200, dim=16)
+    centres = np.random.default_rng(0).standard_normal((200, 16))
+    vectors, queries = around(centres, 0.4, 1, 2400), around(centres, 0.4, 2, 200)
     return vectors, Index.build(vectors, similarity=0.7, queries=queries, progress=False)
 
 
@@ -47,7 +47,8 @@ def test_answers_do_not_depend_on_what_other_threads_ask(built, monkeypatch):
     expected = [answer(index, vectors[i], one) for i, one in enumerate(asked)]
     # So little room that threads forget what others have just solved.
     monkeypatch.setattr(Cache, "_shrink", lambda cache: _shrunk(cache, 3))
-    fresh = Index(index._parts.__class__(*_fields(index._parts)))
+    parts = index._parts
+    fresh = Index(type(parts)(parts.design, parts.cascade, parts.evidence))
     failures, barrier = [], threading.Barrier(N_THREADS)
 
     def work(seed):
@@ -65,10 +66,6 @@ def test_answers_do_not_depend_on_what_other_threads_ask(built, monkeypatch):
     for thread in threads:
         thread.join()
     assert not failures
-
-
-def _fields(parts):
-    return parts.design, parts.cascade, parts.evidence
 
 
 def _shrunk(cache, most):
