@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memvec.errors import CorruptIndexError, IndexNotFoundError
+from memvec.errors import CorruptIndexError, IndexNotFoundError, StorageError
 from memvec.storage import _disk, open_folder, write_folder
 
 OLD = {"rows": np.arange(6.0).reshape(2, 3), "gone": np.zeros(2, np.int8)}
@@ -190,7 +190,7 @@ def test_old_generation_that_cannot_be_removed_goes_with_the_next_save(tmp_path)
 def test_read_only_folder_is_refused_by_the_system(tmp_path):
     save(tmp_path / "saved", "old")
     (tmp_path / "saved").chmod(0o500)
-    with pytest.raises(PermissionError, match="g000002"):
+    with pytest.raises(StorageError, match="g000002"):
         save(tmp_path / "saved", "new")
     (tmp_path / "saved").chmod(0o700)
     assert state(tmp_path / "saved") == "old"

@@ -240,16 +240,6 @@ def test_files_of_others_beside_and_inside_stay(tmp_path):
     assert os.listdir(tmp_path / "g000001") == ["notes.txt"]
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
-def test_named_pipes_are_refused_without_waiting(tmp_path):
-    write_folder(tmp_path, {"rows": ROWS}, {})
-    for name, text in (("g000001/rows.npy", "rows.npy is missing"), ("manifest.json", "holds no")):
-        (tmp_path / name).unlink()
-        os.mkfifo(tmp_path / name)
-        with pytest.raises(CorruptIndexError, match=text):
-            open_folder(tmp_path)
-
-
 # --- arguments that are refused ------------------------------------------------------------------
 
 

@@ -107,7 +107,9 @@ class Index(InspectedIndex):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder, replacing an index that is there.
 
-        A crash at any point leaves the old index or the new one.
+        A crash at any point leaves the old index or the new one, and so does a disk that is full or
+        refuses (StorageError). `path` may be a link to the folder of an index; a link inside the
+        folder is refused, so that nothing outside it can be changed.
 
         Examples
         --------

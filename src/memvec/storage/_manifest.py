@@ -13,7 +13,13 @@ from typing import Any
 import numpy as np
 
 from memvec import checks
-from memvec.errors import CorruptIndexError, InvalidTypeError, UnknownVersionError
+from memvec.errors import (
+    CorruptIndexError,
+    InvalidTypeError,
+    InvalidValueError,
+    UnknownVersionError,
+)
+from memvec.storage import _disk
 from memvec.storage._npy import npy_size, parse_dtype
 
 FORMAT = "memvec-index"
@@ -53,7 +59,11 @@ def checked_path(path: object, where: str) -> Path:
     """Return `path` as a Path."""
     if not isinstance(path, str | os.PathLike):
         raise InvalidTypeError(checks.message("path", where, "a path", repr(path)))
-    return Path(path)
+    name = os.fsdecode(path)
+    if "\0" in name:
+        expected = "a path without zero bytes"
+        raise InvalidValueError(checks.message("path", where, expected, repr(name)))
+    return Path(name)
 
 
 def crc_text(crc: int) -> str:
@@ -109,14 +119,17 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def _content(path: Path) -> bytes:
-    # Asked first, since opening a pipe of this name would wait for ever.
-    if not path.is_file():
-        raise CorruptIndexError(f"{path.parent} is not a saved index: it holds no {MANIFEST}.")
-    with path.open("rb") as file:
-        content = file.read(MAX_MANIFEST_BYTES + 1)
+    try:
+        with _disk.open_file(path) as file:
+            content = file.read(MAX_MANIFEST_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size
+    except FileNotFoundError:
+        raise CorruptIndexError(
+            f"{path.parent} is not a saved index: it holds no {MANIFEST}."
+        ) from None
     if len(content) > MAX_MANIFEST_BYTES:
         raise CorruptIndexError(
-            f"{path} is damaged or not a manifest: its size is {path.stat().st_size} bytes, "
+            f"{path} is damaged or not a manifest: its size is {size} bytes, "
             f"that of a manifest at most {MAX_MANIFEST_BYTES}."
         )
     return content

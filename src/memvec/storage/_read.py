@@ -5,26 +5,32 @@ from __future__ import annotations
 import math
 import os
 import zlib
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from memvec.errors import CorruptIndexError, IndexNotFoundError
+from memvec.storage import _disk
 from memvec.storage._manifest import Manifest, StoredArray, checked_path, crc_text, read_manifest
-from memvec.storage._mapping import map_file
+from memvec.storage._mapping import map_open_file
 from memvec.storage._npy import AnyArray, npy_header
 
 _VERIFY_BLOCK_BYTES = 1 << 20
 
 
 def open_folder(
-    path: str | os.PathLike[str], *, verify: bool = False
+    path: str | os.PathLike[str],
+    *,
+    verify: bool = False,
+    large: Collection[str] | None = None,
 ) -> tuple[dict[str, AnyArray], dict[str, Any]]:
     """Open what `write_folder` saved, without reading the arrays.
 
     The manifest is checked whole, and of each file its size, type and shape. Opened arrays stay
-    valid when the folder is saved to again: they show what it held when it was opened.
+    valid when the folder is saved to again: they show what it held when it was opened. The path may
+    lead through links; a link inside the folder is refused.
 
     Parameters
     ----------
@@ -32,6 +38,9 @@ def open_folder(
         The folder.
     verify : bool, default False
         Also read every file and compare its checksum.
+    large : collection of str, optional
+        Arrays that take too long to read at every opening. Where it is given, checksums of all
+        others are compared even without `verify`.
 
     Returns
     -------
@@ -49,6 +58,8 @@ def open_folder(
         message gives the file and both sizes or checksums.
     UnknownVersionError
         If it was saved in a format version that is not known here.
+    StorageError
+        If the system does not let it be read.
 
     Examples
     --------
@@ -60,12 +71,20 @@ def open_folder(
     ...     arrays["offsets"].tolist(), meta
     ([0, 2, 5], {'dim': 8})
     """
-    folder = _existing_folder(path)
+    folder = checked_path(path, "open_folder")
+    with _disk.refusals(folder):
+        _check_exists(folder)
+        return _open_latest(folder, verify, large)
+
+
+def _open_latest(
+    folder: Path, verify: bool, large: Collection[str] | None
+) -> tuple[dict[str, AnyArray], dict[str, Any]]:
     manifest = read_manifest(folder)
     while True:
         try:
-            return _open_arrays(folder, manifest, verify), manifest.meta
-        except (CorruptIndexError, FileNotFoundError):
+            return _open_arrays(folder, manifest, verify, large), manifest.meta
+        except CorruptIndexError:
             # A save that ended meanwhile has removed the files named here: the newer ones count.
             latest = read_manifest(folder)
             if latest.generation == manifest.generation:
@@ -73,48 +92,58 @@ def open_folder(
             manifest = latest
 
 
-def _existing_folder(path: str | os.PathLike[str]) -> Path:
-    folder = checked_path(path, "open_folder")
+def _check_exists(folder: Path) -> None:
     if not folder.exists():
         raise IndexNotFoundError(f"There is no saved index at {folder}.")
     if not folder.is_dir():
         raise CorruptIndexError(f"{folder} is not a saved index: it is not a folder.")
-    return folder
 
 
-def _open_arrays(folder: Path, manifest: Manifest, verify: bool) -> dict[str, AnyArray]:
+def _open_arrays(
+    folder: Path, manifest: Manifest, verify: bool, large: Collection[str] | None
+) -> dict[str, AnyArray]:
+    inside = folder / manifest.generation
+    _disk.check_folder(inside)
     return {
-        name: _open_array(folder / manifest.generation / array.file, array, verify)
+        name: _open_array(
+            inside / array.file, array, verify or (large is not None and name not in large)
+        )
         for name, array in manifest.arrays.items()
     }
 
 
 def _open_array(path: Path, array: StoredArray, verify: bool) -> AnyArray:
-    _check_size(path, array.size)
-    if verify:
-        _check_crc(path, array.crc32)
-    header = npy_header(array.dtype, array.shape)
-    _check_header(path, header)
     try:
-        return _map(path, array, offset=len(header))
+        # Opened once: what is checked is what is mapped.
+        with _disk.open_file(path) as file:
+            return _checked_array(file, path, array, verify)
+    except FileNotFoundError:
+        raise CorruptIndexError(
+            f"{path} is missing: a file of {array.size} bytes was saved."
+        ) from None
     except (OverflowError, ValueError) as error:
+        if isinstance(error, CorruptIndexError):
+            raise
         raise CorruptIndexError(f"{path} cannot be an array: {error}.") from None
 
 
-def _check_size(path: Path, size: int) -> None:
-    # Asked first, since opening a pipe of this name would wait for ever.
-    if not path.is_file():
-        raise CorruptIndexError(f"{path} is missing: a file of {size} bytes was saved.")
-    found = path.stat().st_size
-    if found != size:
-        raise CorruptIndexError(f"{path} is damaged: its size is {found} bytes, saved were {size}.")
+def _checked_array(file: BinaryIO, path: Path, array: StoredArray, verify: bool) -> AnyArray:
+    found = os.fstat(file.fileno()).st_size
+    if found != array.size:
+        raise CorruptIndexError(
+            f"{path} is damaged: its size is {found} bytes, saved were {array.size}."
+        )
+    if verify:
+        _check_crc(file, path, array.crc32)
+    header = npy_header(array.dtype, array.shape)
+    _check_header(file, path, header)
+    return _map(file, array, offset=len(header))
 
 
-def _check_crc(path: Path, saved: str) -> None:
+def _check_crc(file: BinaryIO, path: Path, saved: str) -> None:
     crc = 0
-    with path.open("rb") as file:
-        while block := file.read(_VERIFY_BLOCK_BYTES):
-            crc = zlib.crc32(block, crc)
+    while block := file.read(_VERIFY_BLOCK_BYTES):
+        crc = zlib.crc32(block, crc)
     found = crc_text(crc)
     if found != saved:
         raise CorruptIndexError(
@@ -122,18 +151,18 @@ def _check_crc(path: Path, saved: str) -> None:
         )
 
 
-def _check_header(path: Path, header: bytes) -> None:
-    with path.open("rb") as file:
-        found = file.read(len(header))
+def _check_header(file: BinaryIO, path: Path, header: bytes) -> None:
+    file.seek(0)
+    found = file.read(len(header))
     if found != header:
         raise CorruptIndexError(
             f"{path} is damaged: it begins with {found!r}, saved was {header!r}."
         )
 
 
-def _map(path: Path, array: StoredArray, offset: int) -> AnyArray:
+def _map(file: BinaryIO, array: StoredArray, offset: int) -> AnyArray:
     if math.prod(array.shape) * array.dtype.itemsize == 0:
         return np.empty(array.shape, array.dtype)  # a mapping cannot be empty
     # Copy-on-write: nothing reaches the file, and yet compiled code takes the arrays for ordinary
     # ones. It is compiled a second time, for seconds, for arrays that are marked read-only.
-    return map_file(path)[offset : array.size].view(array.dtype).reshape(array.shape)
+    return map_open_file(file)[offset : array.size].view(array.dtype).reshape(array.shape)

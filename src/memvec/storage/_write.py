@@ -44,12 +44,13 @@ def write_folder(
     A crash at any moment leaves the old content or the new one, and so does an exception, which
     also removes what was half-written. What a crash left is removed by the next save. Saves to one
     folder at the same time wait for each other (not on Windows). Everything is on the disk when the
-    call returns.
+    call returns. Nothing outside the folder is touched: links inside it are refused.
 
     Parameters
     ----------
     path : str or path
-        The folder: a new one in an existing folder, an empty one, or one saved before.
+        The folder: a new one in an existing folder, an empty one, or one saved before. The path may
+        lead to it through links.
     arrays : mapping of str to ndarray
         Booleans, numbers or strings of a fixed length, of any shape and memory order; stored in C
         order. Names are lower-case letters, digits and underscores.
@@ -65,8 +66,9 @@ def write_folder(
         Nothing is changed then.
     CorruptIndexError, UnknownVersionError
         If the folder's manifest is damaged or of an unknown version. Nothing is changed then.
-    OSError
-        If the disk is full or refuses.
+    StorageError
+        If the disk is full or refuses: the folder then holds what it held before, unless the fault
+        came after the last step, when it holds the new content.
 
     Examples
     --------
@@ -79,7 +81,12 @@ def write_folder(
     folder = checked_path(path, where)
     arrays = _checked_arrays(arrays, where)
     meta = _checked_meta(meta, where)
-    _check_place(folder, where)
+    with _disk.refusals(folder):
+        _check_place(folder, where)
+        _save_into(folder, arrays, meta, where)
+
+
+def _save_into(folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str) -> None:
     created = not folder.exists()
     try:
         if created:
@@ -129,19 +136,32 @@ def _checked_meta(meta: object, where: str) -> dict[str, Any]:
     return plain
 
 
+_EXPECTED_PLACE = "a new path in an existing folder, an empty folder or a saved index"
+
+
 def _check_place(folder: Path, where: str) -> None:
-    expected = "a new path in an existing folder, an empty folder or a saved index"
-    if folder.exists():
-        if not folder.is_dir():
-            got = f"{folder}, a file"
-            raise InvalidValueError(checks.message("path", where, expected, got))
-        # A name that no save makes, and no manifest: somebody else's folder.
-        foreign = sorted(set(os.listdir(folder)) - set(_own_names(folder)))
-        if foreign and not (folder / MANIFEST).exists():
-            got = f"{folder}, which holds {foreign[0]!r} and no {MANIFEST}"
-            raise InvalidValueError(checks.message("path", where, expected, got))
-    elif not folder.parent.is_dir():
-        raise InvalidValueError(checks.message("path", where, expected, folder))
+    got = _problem_of_place(folder)
+    if got is not None:
+        raise InvalidValueError(checks.message("path", where, _EXPECTED_PLACE, got))
+
+
+def _problem_of_place(folder: Path) -> str | None:
+    """Return why nothing can be saved to a folder, or None."""
+    if not folder.exists():
+        if folder.is_symlink():
+            return f"{folder}, a link that leads nowhere"
+        return None if folder.parent.is_dir() else str(folder)
+    if not folder.is_dir():
+        return f"{folder}, a file"
+    # A name that no save makes, and no manifest: somebody else's folder.
+    foreign = sorted(set(os.listdir(folder)) - set(_own_names(folder)))
+    if foreign and _disk.kind(folder / MANIFEST) is None:
+        return f"{folder}, which holds {foreign[0]!r} and no {MANIFEST}"
+    for name in (MANIFEST, *_own_names(folder)):
+        found = _disk.kind(folder / name)
+        if found not in (None, "a folder" if GENERATION_NAME.fullmatch(name) else "a file"):
+            return f"{folder}, in which {name!r} is {found}"
+    return None
 
 
 def _own_names(folder: Path) -> list[str]:
@@ -154,7 +174,7 @@ def _own_names(folder: Path) -> list[str]:
 
 
 def _save(folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str) -> None:
-    generation = _next_generation(folder)
+    generation = _next_generation(folder, where)
     with _undone_on_failure(folder, generation):
         stored = _write_generation(folder / generation, arrays)
         _disk.sync_folder(folder)
@@ -162,12 +182,17 @@ def _save(folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where
     _sweep(folder, keep=generation)
 
 
-def _next_generation(folder: Path) -> str:
+def _next_generation(folder: Path, where: str) -> str:
     """Return a name above every one used: a reader can then tell that there was a save."""
     used = [name for name in _own_names(folder) if name != _UNFINISHED_MANIFEST]
-    if (folder / MANIFEST).exists():
+    if _disk.kind(folder / MANIFEST) is not None:
         used.append(read_manifest(folder).generation)
-    return f"g{1 + max((int(name[1:]) for name in used), default=0):06d}"
+    last = max((int(name[1:]) for name in used), default=0)
+    following = f"g{last + 1:06d}"
+    if GENERATION_NAME.fullmatch(following) is None:
+        got = f"{folder}, which holds 'g{last}', the last name that there is"
+        raise InvalidValueError(checks.message("path", where, _EXPECTED_PLACE, got))
+    return following
 
 
 @contextmanager
@@ -183,7 +208,9 @@ def _undone_on_failure(folder: Path, generation: str) -> Iterator[None]:
 
 
 def _is_committed(folder: Path, generation: str) -> bool:
-    return (folder / MANIFEST).exists() and read_manifest(folder).generation == generation
+    if _disk.kind(folder / MANIFEST) is None:
+        return False
+    return read_manifest(folder).generation == generation
 
 
 def _write_generation(folder: Path, arrays: dict[str, AnyArray]) -> dict[str, StoredArray]:
@@ -196,7 +223,7 @@ def _write_generation(folder: Path, arrays: dict[str, AnyArray]) -> dict[str, St
 def _write_array(folder: Path, name: str, array: AnyArray) -> StoredArray:
     crc = 0
     file_name = f"{name}.npy"
-    with (folder / file_name).open("xb") as file:
+    with _disk.create_file(folder / file_name) as file:
         for block in npy_blocks(array):
             crc = zlib.crc32(block, crc)
             _disk.write(file, block)
@@ -211,10 +238,14 @@ def _commit(folder: Path, manifest: Manifest, where: str) -> None:
         limit = f"at most {MAX_MANIFEST_BYTES} bytes of JSON"
         got = f"{len(content)} bytes"
         raise InvalidValueError(checks.message("meta", where, limit, got))
-    with (folder / _UNFINISHED_MANIFEST).open("wb") as file:
+    unfinished = folder / _UNFINISHED_MANIFEST
+    if _disk.is_file(unfinished):
+        # Left by a crash. Written over, it would change any other file that it is a name of.
+        _disk.remove_file(unfinished)
+    with _disk.create_file(unfinished) as file:
         _disk.write(file, content)
         _disk.sync(file)
-    _disk.replace(folder / _UNFINISHED_MANIFEST, folder / MANIFEST)
+    _disk.replace(unfinished, folder / MANIFEST)
     _disk.sync_folder(folder)
 
 
@@ -228,15 +259,16 @@ def _sweep(folder: Path, keep: str) -> None:
 
 def _discard(folder: Path, generation: str) -> None:
     for name in (_UNFINISHED_MANIFEST, generation):
-        if (folder / name).exists():
-            _discard_entry(folder / name)
+        _discard_entry(folder / name)
 
 
 def _discard_entry(path: Path) -> None:
-    """Remove an unfinished manifest or a generation; files that no save made stay."""
-    if not path.is_dir():
+    """Remove an unfinished manifest or a generation; what no save made stays, and so do links."""
+    if _disk.is_file(path):
         _disk.remove_file(path)
+    if not _disk.is_folder(path):
         return
     for file in sorted(path.glob("*.npy")):
-        _disk.remove_file(file)
+        if ARRAY_NAME.fullmatch(file.stem) and _disk.is_file(file):
+            _disk.remove_file(file)
     _disk.remove_folder(path)
