@@ -91,9 +91,9 @@ def folder(path: Path, rng: Rng) -> None:
 ACCIDENTS: dict[str, Callable[[Path, Rng], None]] = {
     "flipped bit": flip,
     "overwritten bytes": overwrite,
-    "truncated": truncate,
-    "extended": extend,
-    "removed": remove,
-    "named pipe": pipe,
+    "file truncated": truncate,
+    "file extended": extend,
+    "file removed": remove,
+    "named pipe in place of a file": pipe,
     "folder in place of a file": folder,
 }

@@ -65,7 +65,7 @@ class CalibrationTable:
         """CRC-32 of all columns."""
         crc = 0
         for field in dataclasses.fields(self):
-            crc = zlib.crc32(np.ascontiguousarray(getattr(self, field.name)).tobytes(), crc)
+            crc = zlib.crc32(np.ascontiguousarray(getattr(self, field.name)).data, crc)
         return f"{crc:08x}"
 
     @classmethod

@@ -23,7 +23,9 @@ from memvec.index._design import IndexDesign, design_index
 from memvec.index._encode import encode_units
 from memvec.index._evidence import Evidence, fingerprint, gather_evidence, reserve_size
 from memvec.index._promises import Guarantee, Promises, Request
+from memvec.index._saved_settings import checked_evidence, mapping, saved_codes, saved_design
 from memvec.index._units import Units, build_units
+from memvec.index._validity import UNSUMMED, check_arrays, has_table
 from memvec.storage import open_folder, write_folder
 from memvec.types import Float32Array, IntArray
 
@@ -178,67 +180,76 @@ _CODE_ARRAYS = (
 
 
 def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
-    """Read what `save_parts` wrote; arrays are memory-mapped."""
-    arrays, meta = open_folder(path, verify=verify)
+    """Read what `save_parts` wrote; arrays are memory-mapped.
+
+    Whatever a folder holds, this returns parts that searches cannot stumble over, or raises an
+    error of memvec: everything is checked before anything is made of it.
+    """
+    arrays, meta = open_folder(path, verify=verify, unsummed=UNSUMMED)
     try:
         return _assembled(arrays, meta)
-    except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+        reason = f"{error}" if isinstance(error, ValueError) else f"{error!r}"
         raise CorruptIndexError(
-            f"The folder {os.fspath(path)!r} does not hold a whole index: {error!r}."
+            f"The folder {os.fspath(path)!r} does not hold a whole index: {reason}"
         ) from error
 
 
 def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
-    settings = dict(meta["design"])
-    config = dict(settings["config"])
-    config["ridge"] = float(config["ridge"])
-    config.setdefault("homes", 1)
-    if config["homes"] == 1:
+    _complete(arrays, meta)
+    design = saved_design(meta.get("design"))
+    has_codes = design.config.codes != "none"
+    codes = saved_codes(meta.get("codes"), design.config) if has_codes else None
+    settings = checked_evidence(meta.get("evidence"))
+    check_arrays(arrays, design)
+    projection = None
+    if design.config.projects:
+        projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
+    names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
+    units = Units(projection=projection, **{name: arrays[name] for name in names})
+    cascade: CodeCascade | FloatCascade
+    if codes is None:
+        cascade = FloatCascade.of_units(units, design.similarity, design.effective_dim)
+    else:
+        flips, dim = arrays["flips"], units.unit_vectors.shape[1]
+        cascade = CodeCascade(
+            similarity=design.similarity,
+            units=units,
+            space=CodeSpace(dim, flips, codes.steps, codes.top, codes.gain),
+            prefix_scale=codes.prefix_scale,
+            own_scales=codes.own_scales,
+            **{name: arrays[name] for name in _CODE_ARRAYS},
+        )
+    evidence = _evidence_of(arrays, settings)
+    if evidence.state != fingerprint(units):
+        raise ValueError(
+            f"the calibration belongs to an index {evidence.state}, not to {fingerprint(units)}."
+        )
+    return IndexParts(design, cascade, evidence)
+
+
+def _complete(arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+    """Add what was not written when there was nothing to choose."""
+    config = mapping(mapping(meta.get("design"), "design").get("config"), "config")
+    if config.setdefault("homes", 1) == 1:
         # Runs are units; before vectors could have two homes, none were written.
         arrays.setdefault("run_offsets", arrays["offsets"])
         arrays.setdefault("run_rows", np.empty(0, dtype=np.int32))
     if "member_words" not in config:
         # Before first words could be chosen, their number was not written.
-        n_slots = int(arrays["run_offsets"][-1])
-        config["member_words"] = len(arrays["prefix"]) // n_slots if "codes" in meta else 1
-    settings["similarities"] = tuple(settings["similarities"])
-    design = IndexDesign(**{**settings, "config": IndexConfig(**config)})
-    projection = None
-    if "projection_mean" in arrays:
-        projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
-    names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
-    units = Units(projection=projection, **{name: arrays[name] for name in names})
-    cascade: CodeCascade | FloatCascade
-    if "codes" in meta:
-        codes = dict(meta["codes"])
-        prefix_scale, own_scales = codes.pop("prefix_scale"), codes.pop("own_scales")
-        cascade = CodeCascade(
-            similarity=design.similarity,
-            units=units,
-            space=CodeSpace(units.unit_vectors.shape[1], arrays["flips"], **codes),
-            prefix_scale=prefix_scale,
-            own_scales=own_scales,
-            **{name: arrays[name] for name in _CODE_ARRAYS},
-        )
-    else:
-        cascade = FloatCascade.of_units(units, design.similarity, design.effective_dim)
-    evidence = _evidence_of(arrays, dict(meta["evidence"]))
-    if evidence.state != fingerprint(units):
-        raise ValueError(
-            f"the calibration belongs to an index {evidence.state}, not to {fingerprint(units)}"
-        )
-    return IndexParts(design, cascade, evidence)
+        n_slots = max(1, arrays["run_rows"].size or arrays["keys"].size)
+        config["member_words"] = arrays["prefix"].size // n_slots if "codes" in meta else 1
 
 
 def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
     saved, table = settings.pop("table"), None
-    if "calibration_queries" in arrays:
+    if has_table(arrays):
         names = [field.name for field in dataclasses.fields(CalibrationTable)]
         table = CalibrationTable(**{name: arrays[f"calibration_{name}"] for name in names})
-    # All promises rest on it, and it is small: it is read and compared at every opening.
+    # All promises rest on it: it must be the one that belongs to these settings.
     found = None if table is None else table.checksum
     if found != saved:
-        raise ValueError(f"the checksum (CRC-32) of the calibration is {found}, saved was {saved}")
+        raise ValueError(f"the checksum (CRC-32) of the calibration is {found}, saved was {saved}.")
     law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
     return Evidence(table=table, null_law=law, peaks=arrays["calibration_peaks"], **settings)
 

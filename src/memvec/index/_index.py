@@ -125,12 +125,17 @@ class Index(InspectedIndex):
     def open(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Index:
         """Open a saved index, memory-mapped.
 
+        Whatever the folder holds, this is an index that can be searched, or an error: all settings,
+        shapes and places in other arrays are checked, and the checksums of everything but vectors,
+        memory vectors and codes.
+
         Parameters
         ----------
         path : str or path
-            The folder it was saved to.
+            The folder it was saved to, or a link to it.
         verify : bool, default False
-            Read everything and compare checksums; without it only sizes and shapes are checked.
+            Also read vectors, memory vectors and codes, and compare their checksums. A bit that
+            flipped in them can change what is found.
         """
         return cls(load_parts(path, verify=verify))
 

@@ -24,7 +24,7 @@ def open_folder(
     path: str | os.PathLike[str],
     *,
     verify: bool = False,
-    large: Collection[str] | None = None,
+    unsummed: Collection[str] | None = None,
 ) -> tuple[dict[str, AnyArray], dict[str, Any]]:
     """Open what `write_folder` saved, without reading the arrays.
 
@@ -38,9 +38,9 @@ def open_folder(
         The folder.
     verify : bool, default False
         Also read every file and compare its checksum.
-    large : collection of str, optional
-        Arrays that take too long to read at every opening. Where it is given, checksums of all
-        others are compared even without `verify`.
+    unsummed : collection of str, optional
+        Arrays that are too large to be read at every opening, or are checked otherwise. Where it is
+        given, the checksums of all others are compared even without `verify`.
 
     Returns
     -------
@@ -74,16 +74,16 @@ def open_folder(
     folder = checked_path(path, "open_folder")
     with _disk.refusals(folder):
         _check_exists(folder)
-        return _open_latest(folder, verify, large)
+        return _open_latest(folder, verify, unsummed)
 
 
 def _open_latest(
-    folder: Path, verify: bool, large: Collection[str] | None
+    folder: Path, verify: bool, unsummed: Collection[str] | None
 ) -> tuple[dict[str, AnyArray], dict[str, Any]]:
     manifest = read_manifest(folder)
     while True:
         try:
-            return _open_arrays(folder, manifest, verify, large), manifest.meta
+            return _open_arrays(folder, manifest, verify, unsummed), manifest.meta
         except CorruptIndexError:
             # A save that ended meanwhile has removed the files named here: the newer ones count.
             latest = read_manifest(folder)
@@ -100,13 +100,13 @@ def _check_exists(folder: Path) -> None:
 
 
 def _open_arrays(
-    folder: Path, manifest: Manifest, verify: bool, large: Collection[str] | None
+    folder: Path, manifest: Manifest, verify: bool, unsummed: Collection[str] | None
 ) -> dict[str, AnyArray]:
     inside = folder / manifest.generation
     _disk.check_folder(inside)
     return {
         name: _open_array(
-            inside / array.file, array, verify or (large is not None and name not in large)
+            inside / array.file, array, verify or (unsummed is not None and name not in unsummed)
         )
         for name, array in manifest.arrays.items()
     }

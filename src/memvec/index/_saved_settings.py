@@ -1,0 +1,150 @@
+"""The settings that were saved with an index, checked one by one: anything may stand in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from memvec import checks
+from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.index._config import IndexConfig
+from memvec.index._design import IndexDesign
+from memvec.index._promises import Guarantee
+
+_WHERE = "the manifest"
+_FLAGS = ("normalised", "symmetric", "center", "whiten")
+# What the design step leaves no "auto" of.
+_DECIDED = (
+    *("construction", "assignment", "unit_size", "levels", "group_size", "homes"),
+    *("codes", "unit_words", "member_words"),
+)
+# Levels of a query's magnitude take two bits; the paper's queries take one.
+_TOPS = (1, 3)
+# Of a binary query every entry reaches the top level; float32 holds no more than 3.4e38.
+_MOST_STEPS = 1e30
+_SOURCES = ("reserve", "queries", None)
+
+
+def saved_design(settings: object) -> IndexDesign:
+    """Return the design that was saved; InvalidValueError or InvalidTypeError where it is none."""
+    held = dict(mapping(settings, "design"))
+    dim = checks.integer(held.get("dim"), "dim", _WHERE)
+    time = held.get("expected_microseconds")
+    held |= {
+        "similarity": checks.similarity(held.get("similarity"), _WHERE),
+        "miss_rate": checks.miss_rate(held.get("miss_rate"), _WHERE),
+        "n_vectors": checks.integer(held.get("n_vectors"), "n_vectors", _WHERE),
+        "dim": dim,
+        "effective_dim": _positive(held.get("effective_dim"), "effective_dim", high=float(dim)),
+        "config": _saved_config(held.get("config"), dim),
+        "expected_microseconds": None if time is None else _positive(time, "expected_microseconds"),
+        "guarantee": checks.choice(
+            held.get("guarantee", "expected"), "guarantee", _WHERE, get_args(Guarantee)
+        ),
+        "confidence": checks.miss_rate(held.get("confidence", 0.95), _WHERE, "confidence"),
+        "similarities": _similarities(held.get("similarities")),
+    }
+    _check_names(held, IndexDesign, "design")
+    return IndexDesign(**held)
+
+
+def _saved_config(settings: object, dim: int) -> IndexConfig:
+    held = dict(mapping(settings, "config"))
+    _check_names(held, IndexConfig, "config")
+    if held.get("ridge") == "inf":  # JSON has no number for it
+        held["ridge"] = float("inf")
+    for name in _FLAGS:
+        _check_flag(held.get(name), name)
+    for name in _DECIDED:
+        if held.get(name, "auto") in ("auto", None):
+            raise InvalidValueError(checks.message(name, _WHERE, "decided", held.get(name)))
+    for name in ("iterations", "seed"):
+        checks.integer(held.get(name), name, _WHERE, minimum=0)
+    config = IndexConfig(**held)
+    if config.pca_dim is not None and config.pca_dim > dim:
+        expected = f"at most the dimension, {dim}"
+        raise InvalidValueError(checks.message("pca_dim", _WHERE, expected, config.pca_dim))
+    return config
+
+
+def _similarities(values: object) -> tuple[float, ...]:
+    if not isinstance(values, list) or not values:
+        expected = "a list of similarities"
+        raise InvalidTypeError(checks.message("similarities", _WHERE, expected, repr(values)))
+    return tuple(checks.similarity(value, _WHERE, "similarities") for value in values)
+
+
+@dataclass(frozen=True)
+class SavedCodes:
+    """What was saved of a space of codes besides arrays; see `CodeSpace` and `CodeCascade`."""
+
+    prefix_scale: float
+    steps: float
+    top: int
+    gain: float
+    own_scales: bool
+
+
+def saved_codes(settings: object, config: IndexConfig) -> SavedCodes:
+    """Return the settings of codes that were saved."""
+    held = mapping(settings, "codes")
+    _check_names(held, SavedCodes, "codes")
+    top, own = held.get("top"), held.get("own_scales")
+    if type(top) is not int or top not in _TOPS:
+        raise InvalidValueError(checks.message("top", _WHERE, f"one of {_TOPS}", repr(top)))
+    _check_flag(own, "own_scales")
+    if own != (config.codes != "sign"):
+        expected = f"{not own} for codes {config.codes!r}"
+        raise InvalidValueError(checks.message("own_scales", _WHERE, expected, own))
+    return SavedCodes(
+        prefix_scale=_positive(held.get("prefix_scale"), "prefix_scale"),
+        steps=_positive(held.get("steps"), "steps"),
+        top=top,
+        gain=_positive(held.get("gain"), "gain"),
+        own_scales=bool(own),
+    )
+
+
+def checked_evidence(settings: object) -> dict[str, Any]:
+    """Return what was saved about the evidence."""
+    held = dict(mapping(settings, "evidence"))
+    held["floor"] = checks.real(held.get("floor"), "floor", _WHERE, low=0.0, high=1.0)
+    held["left_out"] = checks.integer(held.get("left_out"), "left_out", _WHERE, minimum=0)
+    held["null_dimension"] = _positive(held.get("null_dimension"), "null_dimension")
+    if held.get("source") not in _SOURCES:
+        expected = f"one of {_SOURCES}"
+        raise InvalidValueError(
+            checks.message("source", _WHERE, expected, repr(held.get("source")))
+        )
+    for name in ("calibrated", "state"):
+        if not isinstance(held.get(name), str):
+            raise InvalidTypeError(checks.message(name, _WHERE, "a text", repr(held.get(name))))
+    return held
+
+
+def mapping(settings: object, name: str) -> dict[str, Any]:
+    """Return settings that must be an object of JSON."""
+    if not isinstance(settings, dict):
+        raise InvalidTypeError(checks.message(name, _WHERE, "a mapping", repr(settings)))
+    return settings
+
+
+def _positive(value: object, name: str, high: float = _MOST_STEPS) -> float:
+    return checks.real(value, name, _WHERE, low=0.0, low_open=True, high=high)
+
+
+def _check_flag(value: object, name: str) -> None:
+    if not isinstance(value, bool):
+        raise InvalidTypeError(checks.message(name, _WHERE, "True or False", repr(value)))
+
+
+def _check_names(held: Mapping[str, Any], kind: type, name: str) -> None:
+    known = {field.name for field in dataclasses.fields(kind)}
+    strange = sorted(held.keys() - known)
+    if strange:
+        raise InvalidValueError(checks.message(name, _WHERE, f"of {sorted(known)}", strange[0]))
+
+
+__all__ = ["SavedCodes", "checked_evidence", "mapping", "saved_codes", "saved_design"]
