@@ -13,6 +13,7 @@ from memvec.evaluation._hdf5_files import hdf5_blocks, hdf5_rows
 from memvec.evaluation._jsonl_files import jsonl_blocks
 from memvec.evaluation._npz_files import npz_blocks, npz_rows
 from memvec.evaluation._parquet_files import parquet_blocks, parquet_rows
+from memvec.evaluation._paths import refuse_special
 from memvec.evaluation._readers import read_vectors
 from memvec.evaluation._records import WHERE, Blocks, Fields, VectorBlock
 
@@ -125,6 +126,7 @@ def _checked_source(source: object) -> Path:
     path = Path(source)
     if path.suffix.lower() not in BLOCK_SUFFIXES:
         raise InvalidValueError(checks.message("source", WHERE, expected, repr(str(source))))
+    refuse_special(path)
     return path
 
 

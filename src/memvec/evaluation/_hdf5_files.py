@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from memvec import checks
-from memvec.errors import FileFormatError, InvalidTypeError, MissingExtraError
+from memvec.errors import FileFormatError, MissingExtraError
+from memvec.evaluation._paths import checked_path, refuse_special
 from memvec.evaluation._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
 
 # The dataset of vectors in the layout of ann-benchmarks.
 _VECTORS = "train"
+# Links within a file that lead to one another, at most; a circle has no end.
+_MOST_LINKS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,13 +73,6 @@ def read_ann_benchmark(path: str | os.PathLike[str]) -> AnnBenchmark:
     return AnnBenchmark(train, test, neighbors, distances, _metric(file))
 
 
-def checked_path(path: object, expected: str, where: str) -> Path:
-    """Return `path` as a Path, refusing what is not one."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message("path", where, expected, repr(path)))
-    return Path(path)
-
-
 def read_hdf5(path: Path, name: str, rows: int | None) -> np.ndarray[Any, np.dtype[Any]]:
     """Return the first rows of one dataset, memory-mapped where it is stored in one piece."""
     with _opened(path) as file:
@@ -87,6 +82,8 @@ def read_hdf5(path: Path, name: str, rows: int | None) -> np.ndarray[Any, np.dty
         if offset is None:
             return _read(dataset, path, n_rows)
         shape, dtype = (n_rows, dataset.shape[1]), dataset.dtype
+    if offset + n_rows * shape[1] * dtype.itemsize > path.stat().st_size:
+        raise FileFormatError(f"{path} is truncated: it ends within '{name}'.")
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
 
 
@@ -95,10 +92,10 @@ def hdf5_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
     with _opened(path) as file:
         name = _VECTORS if asked.vectors is None else asked.vectors
         vectors = _dataset(file, path, name)
-        chosen = choose_fields([*_columns(file, len(vectors))], name, asked, path)
+        chosen = choose_fields([*_columns(file, path, len(vectors))], name, asked, path)
         for start in range(0, len(vectors), block_rows):
             rows = slice(start, min(start + block_rows, len(vectors)))
-            columns = {other: _column(file[other], path, rows) for other in chosen.names}
+            columns = {other: _column(file, path, other, rows) for other in chosen.names}
             ids = None if chosen.ids is None else columns[chosen.ids]
             metadata = metadata_of(columns, chosen, rows.stop - start, start, path)
             yield VectorBlock(start, _sliced(vectors, path, rows), ids, metadata)
@@ -110,18 +107,24 @@ def hdf5_rows(path: Path, name: str | None) -> int:
         return len(_dataset(file, path, _VECTORS if name is None else name))
 
 
-def _columns(file: Any, n_rows: int) -> Iterator[str]:
+def _columns(file: Any, path: Path, n_rows: int) -> Iterator[str]:
     """Yield the names of datasets with one value a row."""
     import h5py
 
-    for name, found in file.items():
+    for name in file:
+        try:
+            found = _own(file, path, name)
+        except FileFormatError:
+            yield name  # in another file: refused if it is asked for
+            continue
         if isinstance(found, h5py.Dataset) and found.shape == (n_rows,):
             yield name
 
 
-def _column(dataset: Any, path: Path, rows: slice) -> list[Any]:
+def _column(file: Any, path: Path, name: str, rows: slice) -> list[Any]:
     import h5py
 
+    dataset = _own(file, path, name)
     is_text = h5py.check_string_dtype(dataset.dtype) is not None
     values: list[Any] = _sliced(dataset.asstr() if is_text else dataset, path, rows).tolist()
     return values
@@ -132,6 +135,7 @@ def _opened(path: Path) -> Any:
         import h5py
     except ImportError:
         raise MissingExtraError("Reading HDF5 files", "h5py", "files") from None
+    refuse_special(path)
     # Opened here first, so that a missing file or a folder gets the builtin error and not h5py's.
     with path.open("rb"):
         pass
@@ -144,7 +148,7 @@ def _opened(path: Path) -> Any:
 def _dataset(file: Any, path: Path, name: str) -> Any:
     import h5py
 
-    found = file.get(name)
+    found = _own(file, path, name)
     if not isinstance(found, h5py.Dataset):
         held = ", ".join(sorted(file)) or "nothing"
         raise FileFormatError(f"{path} has no dataset '{name}'; it holds {held}.")
@@ -158,9 +162,49 @@ def _dataset(file: Any, path: Path, name: str) -> Any:
     return found
 
 
+def _own(group: Any, path: Path, name: str, links: int = _MOST_LINKS) -> Any:
+    """Return what has a name in the file itself, or None; what leads to other files is refused."""
+    import h5py
+
+    here = group.file["/"] if name.startswith("/") else group
+    for part in name.split("/"):
+        if part in ("", "."):
+            continue
+        link = here.get(part, getlink=True) if isinstance(here, h5py.Group) else None
+        if link is None:
+            return None
+        if isinstance(link, h5py.ExternalLink):
+            raise FileFormatError(
+                f"{path} holds '{part}' as a link to another file, {link.filename!r}; "
+                "no file is read but the one named."
+            )
+        if isinstance(link, h5py.SoftLink):
+            here = _own(here, path, link.path, links - 1) if links else None
+        else:
+            here = here.get(part)
+    if isinstance(here, h5py.Dataset):
+        _check_bytes(here, path, name, links)
+    return here
+
+
+def _check_bytes(dataset: Any, path: Path, name: str, links: int) -> None:
+    """Refuse a dataset whose values are in other files."""
+    sources = dataset.virtual_sources() if dataset.is_virtual else []
+    # A name with a percent sign stands for many, as many as there are.
+    away = any(one.file_name != "." or "%" in one.dset_name for one in sources)
+    if away or dataset.external is not None:
+        raise FileFormatError(
+            f"{path} holds no bytes of '{name}': they are in another file; "
+            "no file is read but the one named."
+        )
+    for source in sources:
+        if not links or _own(dataset.file, path, source.dset_name, links - 1) is None:
+            raise FileFormatError(f"{path} holds no bytes of '{name}'.")
+
+
 def _offset(dataset: Any) -> int | None:
     """Return where the dataset's bytes begin in its file, or None if they are not in one piece."""
-    if dataset.chunks is not None or dataset.external is not None or dataset.is_virtual:
+    if dataset.chunks is not None or dataset.is_virtual:
         return None
     return dataset.id.get_offset()  # type: ignore[no-any-return]
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import zipfile
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError
+from memvec.evaluation._npy_headers import NpyHeader, read_npy_header
 from memvec.evaluation._records import (
     WHERE,
     Blocks,
@@ -30,17 +31,12 @@ _VECTOR_NAMES = ("vectors", "vector")
 class _Member:
     """An array of the archive, of which the next rows can be read."""
 
-    def __init__(self, file: IO[bytes], name: str, path: Path) -> None:
-        self._file, self._name, self._path = file, name, path
-        version = np.lib.format.read_magic(file)
-        read = (
-            np.lib.format.read_array_header_1_0
-            if version == (1, 0)
-            else np.lib.format.read_array_header_2_0
-        )
-        self.shape: tuple[int, ...]
-        self.dtype: np.dtype[Any]
-        self.shape, fortran, self.dtype = read(file)
+    def __init__(self, archive: zipfile.ZipFile, name: str, path: Path) -> None:
+        self._file, self._name, self._path = archive.open(name + _SUFFIX), name, path
+        header = read_npy_header(self._file, path, ".npz")
+        self.shape, fortran, self.dtype = header
+        if self._file.tell() + header.size > archive.getinfo(name + _SUFFIX).file_size:
+            raise self._truncated()
         if self.dtype.hasobject:
             raise FileFormatError(f"{path} holds Python objects as '{name}', which are not read.")
         if fortran and len(self.shape) > 1:
@@ -55,11 +51,18 @@ class _Member:
     def take(self, n_rows: int) -> VectorArray:
         """Return the next rows."""
         shape = (n_rows, *self.shape[1:])
-        size = int(np.prod(shape)) * self.dtype.itemsize
+        size = NpyHeader(shape, False, self.dtype).size
         content = self._file.read(size)
         if len(content) < size:
-            raise FileFormatError(f"{self._path} is truncated: '{self._name}' ends too early.")
+            raise self._truncated()
         return np.frombuffer(content, dtype=self.dtype).reshape(shape)
+
+    def _truncated(self) -> FileFormatError:
+        return FileFormatError(f"{self._path} is truncated: '{self._name}' ends too early.")
+
+    def close(self) -> None:
+        """End reading."""
+        self._file.close()
 
 
 def npz_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
@@ -72,8 +75,8 @@ def npz_rows(path: Path, name: str | None) -> int:
     """Return how many rows the array of vectors has."""
     with _opened(path) as archive:
         name = _vectors_name(_held(archive), name, path)
-        with archive.open(name + _SUFFIX) as file:
-            return len(_Member(file, name, path))
+        with closing(_Member(archive, name, path)) as member:
+            return len(member)
 
 
 @contextmanager
@@ -92,7 +95,7 @@ def _blocks(archive: zipfile.ZipFile, path: Path, asked: Fields, block_rows: int
     with ExitStack() as stack:
 
         def member(name: str) -> _Member:
-            return _Member(stack.enter_context(archive.open(name + _SUFFIX)), name, path)
+            return stack.enter_context(closing(_Member(archive, name, path)))
 
         name = _vectors_name(held, asked.vectors, path)
         vectors = member(name)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError
-from memvec.evaluation._hdf5_files import checked_path, read_hdf5
+from memvec.evaluation._hdf5_files import read_hdf5
+from memvec.evaluation._npy_headers import read_npy_header
 from memvec.evaluation._parquet_files import read_parquet
+from memvec.evaluation._paths import checked_path, refuse_special
 from memvec.evaluation._vecs_files import VECS_DTYPES, read_vecs
 
 VectorArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -77,20 +79,30 @@ def _checked(path: object, rows: int | None) -> tuple[Path, int | None]:
     file = checked_path(path, expected, "read_vectors")
     if file.suffix.lower() not in _SUFFIXES:
         raise InvalidValueError(checks.message("path", "read_vectors", expected, repr(str(path))))
+    refuse_special(file)
     return file, None if rows is None else checks.integer(rows, "rows", "read_vectors")
 
 
 def _read_npy(path: Path, rows: int | None) -> VectorArray:
-    try:
-        # Unlike np.load this knows no pickles and no archives, only the one format.
-        array = np.lib.format.open_memmap(path, mode="r")
-    except ValueError as error:
-        raise FileFormatError(f"{path} is not a readable .npy file: {error}.") from None
-    if array.ndim != 2 or array.dtype.kind not in "fiu":
+    # Unlike np.load this knows no pickles and no archives, only the one format.
+    with path.open("rb") as file:
+        header = read_npy_header(file, path, ".npy")
+        offset, size = file.tell(), os.fstat(file.fileno()).st_size
+    shape, fortran, dtype = header
+    if dtype.hasobject:
+        raise FileFormatError(f"{path} is not a readable .npy file: it holds Python objects.")
+    if offset + header.size > size:
         raise FileFormatError(
-            f"{path} holds an array of shape {array.shape} and dtype {array.dtype}; "
+            f"{path} is not a readable .npy file: its size is {size} bytes, an array of shape "
+            f"{shape} and dtype {dtype} needs {offset + header.size}."
+        )
+    if len(shape) != 2 or dtype.kind not in "fiu":
+        raise FileFormatError(
+            f"{path} holds an array of shape {shape} and dtype {dtype}; "
             "vectors are two-dimensional and of real numbers."
         )
-    if array.size == 0:
-        raise FileFormatError(f"{path} holds no vectors: its shape is {array.shape}.")
+    if 0 in shape:
+        raise FileFormatError(f"{path} holds no vectors: its shape is {shape}.")
+    order: Literal["C", "F"] = "F" if fortran else "C"
+    array = np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
     return array[:rows]

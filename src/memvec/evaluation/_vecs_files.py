@@ -17,13 +17,15 @@ VECS_DTYPES = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}
 
 # Headers are compared this many rows at a time, so that checking a large file takes little memory.
 _CHECK_ROWS = 1 << 16
+# NumPy has no types larger than this.
+_MOST_ROW_BYTES = (1 << 31) - 8
 
 
 def read_vecs(path: Path, rows: int | None) -> np.ndarray[Any, np.dtype[Any]]:
     """Return a memory-mapped view of the entries, after checking the header of every row used."""
     size = path.stat().st_size
-    dim = _first_dim(path, size)
     entry = np.dtype(VECS_DTYPES[path.suffix.lower()])
+    dim = _first_dim(path, size, entry.itemsize)
     row = np.dtype([("dim", "<i4"), ("entries", entry, (dim,))])
     if size % row.itemsize != 0:
         raise FileFormatError(
@@ -35,12 +37,12 @@ def read_vecs(path: Path, rows: int | None) -> np.ndarray[Any, np.dtype[Any]]:
     return table["entries"]
 
 
-def _first_dim(path: Path, size: int) -> int:
+def _first_dim(path: Path, size: int, itemsize: int) -> int:
     if size < 4:
         raise FileFormatError(f"{path} holds no vectors: its size is {size} bytes.")
     with path.open("rb") as file:
         dim = int.from_bytes(file.read(4), "little", signed=True)
-    if not 1 <= dim < size:
+    if not (1 <= dim < size and dim * itemsize < _MOST_ROW_BYTES):
         raise FileFormatError(
             f"{path} is malformed: its first row says dimension {dim} in a file of {size} bytes."
         )
