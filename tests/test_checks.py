@@ -98,3 +98,55 @@ def test_missing_extra_says_its_pip_line():
     assert isinstance(error, MemvecError)
     assert isinstance(error, ImportError)
     assert "pip install 'memvec[plot]'" in str(error)
+
+
+class Variable:
+    """A variable of a file format whose arrays come masked."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return self._array
+
+
+MASKED = np.ma.masked_array([[1.0, 2.0], [3.0, -999.0]], mask=[[0, 0], [0, 1]])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        MASKED,
+        MASKED.astype(np.float32),
+        Variable(MASKED),
+        [MASKED[0], MASKED[1]],
+        (np.ones(2), MASKED[1]),
+        np.ma.masked_equal([[1, 2], [3, 4]], 4),
+    ],
+)
+def test_masked_entry_is_refused_with_its_row(value):
+    expected = r"'v' parameter of f must be free of masked entries. Got 1 of them, the first in row"
+    for check in (checks.numbers, checks.matrix, checks.unit_rows):
+        with pytest.raises(InvalidValueError, match=f"{expected} 1 instead"):
+            check(value, "v", "f")
+
+
+def test_masked_query_is_refused():
+    row = np.ma.masked_array(np.eye(3, dtype=np.float32)[0], mask=[0, 1, 0])
+    with pytest.raises(InvalidValueError, match="free of masked entries. Got 1 of them"):
+        checks.unit_queries(row, "v", "f", dim=3)
+
+
+def test_masked_array_without_a_masked_entry_is_an_array():
+    rows = np.ma.masked_array(np.eye(2, dtype=np.float32), mask=False)
+    for value in (rows, Variable(rows), [rows[0], rows[1]]):
+        found = checks.unit_rows(value, "v", "f")
+        assert type(found) is np.ndarray
+        np.testing.assert_array_equal(found, np.eye(2))
+    assert type(checks.unit_queries(rows[0], "v", "f", dim=2)) is np.ndarray
+
+
+@pytest.mark.parametrize("value", [[[1.0, None]], np.array([[1.0, None]]), [["1", "2"]]])
+def test_entry_that_is_missing_is_refused(value):
+    with pytest.raises(InvalidTypeError, match="an array of real numbers. Got dtype"):
+        checks.numbers(value, "v", "f")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, SupportsIndex, TypeVar, cast
+from typing import Any, SupportsIndex, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.types import Float32Array, FloatArray
 
 Choice = TypeVar("Choice", bound=str)
+AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Rows are normalised block by block so that a float64 copy of a large array never exists whole.
 _NORMALISE_BLOCK_ROWS = 8192
@@ -141,16 +142,31 @@ def numbers(value: object, name: str, where: str) -> FloatArray:
         if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
             array = np.from_dlpack(cast(Any, value))
         else:
-            array = np.asarray(value)
+            array = np.asanyarray(value)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         raise InvalidTypeError(
             message(name, where, expected, f"{type(value).__name__} ({error})")
         ) from None
+    # Before it is lost without a word: a plain array has no mask.
+    _refuse_masked(array, value, name, where)
+    array = np.asarray(array)
     if array.dtype.kind in "iu":
         return array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
     if array.dtype.kind != "f":
         raise InvalidTypeError(message(name, where, expected, f"dtype {array.dtype}"))
     return cast(FloatArray, array)
+
+
+def _refuse_masked(array: AnyArray, value: object, name: str, where: str) -> None:
+    """Raise where an entry of an array, or of one of the arrays in a list, is masked."""
+    parts = value if isinstance(value, list | tuple) else (array,)
+    if not any(isinstance(part, np.ma.MaskedArray) for part in parts):
+        return
+    masks = np.array([np.ma.getmaskarray(part) for part in parts]).reshape(array.shape)
+    if masks.any():
+        row = int(np.argwhere(masks)[0, 0]) if masks.ndim > 1 else 0
+        got = f"{np.count_nonzero(masks)} of them, the first in row {row}"
+        raise InvalidValueError(message(name, where, "free of masked entries", got))
 
 
 def unit_rows(
@@ -194,7 +210,8 @@ def unit_queries(value: object, name: str, where: str, *, dim: int) -> Float32Ar
 
     An array of no queries, shape ``(0, dim)``, is accepted: it has no answers.
     """
-    is_row = isinstance(value, np.ndarray) and value.dtype == _FLOAT32 and value.shape == (dim,)
+    # Not of a subclass, which may hide something: a masked array hides entries.
+    is_row = type(value) is np.ndarray and value.dtype == _FLOAT32 and value.shape == (dim,)
     if is_row and abs(float(value.dot(value)) - 1.0) <= UNIT_NORM_TOLERANCE:  # type: ignore[attr-defined]
         # One unit row, as services send them: what follows would keep it as it is, in 20 µs.
         row = cast(Float32Array, value).reshape(1, dim)

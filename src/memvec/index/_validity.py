@@ -31,6 +31,9 @@ _COLUMNS = tuple(f"{_CALIBRATION}{field.name}" for field in dataclasses.fields(C
 # is found, as it can in the memory of the machine; `verify=True` reads them, too.
 UNSUMMED = ("vectors", "codes", "prefix", "unit_vectors", *_COLUMNS)
 
+# Vectors are of norm 1 but for rounding.
+_MOST_COSINE = 1.001
+
 
 @dataclass(frozen=True)
 class _Sizes:
@@ -187,11 +190,13 @@ def _check_runs(arrays: Arrays, sizes: _Sizes) -> None:
 
 
 def _check_table(arrays: Arrays, sizes: _Sizes) -> None:
-    """Check that pairs of calibration name vectors that there are, and count from 0."""
+    """Check that pairs of calibration name vectors that there are, and stand for as many."""
     _check_range(arrays, f"{_CALIBRATION}keys", 0, sizes.n_vectors)
     largest = np.iinfo(np.int64).max
     _check_range(arrays, f"{_CALIBRATION}queries", 0, largest)
     _check_range(arrays, f"{_CALIBRATION}ranks", 0, largest)
+    _check_range(arrays, f"{_CALIBRATION}cosines", -_MOST_COSINE, _MOST_COSINE)
+    _check_range(arrays, f"{_CALIBRATION}copies", 0, sizes.n_vectors + 1)
 
 
 def _check_numbers(arrays: Arrays, sizes: _Sizes) -> None:
@@ -245,7 +250,7 @@ def _check_ends(arrays: Arrays, name: str, last: int) -> None:
         raise ValueError(f"array '{name}' does not rise from 0 to {last}.")
 
 
-def _check_range(arrays: Arrays, name: str, low: int, high: int) -> None:
+def _check_range(arrays: Arrays, name: str, low: float, high: float) -> None:
     values = arrays[name]
     if len(values) and not (low <= values.min() and values.max() < high):
         raise ValueError(
