@@ -303,6 +303,9 @@ def test_fingerprint_tells_settings_and_arrays_apart(fitted):
 
 def test_open_refuses_other_folders(tmp_path, fitted):
     write_folder(tmp_path / "other", {"rows": np.eye(2)}, {"descriptor": "words"})
+    write_folder(tmp_path / "list", {}, {"descriptor": ["words"]})
+    with pytest.raises(CorruptIndexError, match=r"no descriptor of photographs but \['words'\]"):
+        open_descriptor(tmp_path / "list")
     with pytest.raises(CorruptIndexError, match="holds no descriptor of photographs but 'words'"):
         open_descriptor(tmp_path / "other")
     meta = {"descriptor": "triangulation", "settings": {}}

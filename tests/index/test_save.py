@@ -44,6 +44,26 @@ def test_opened_index_answers_like_the_saved_one(tmp_path, config):
         assert one.certificate == other.certificate
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        np.ones((1, 1)),
+        np.array([[1.0], [-1.0]]),
+        np.ones((300, 5)),
+        np.repeat([[1.0, 0.0], [-1.0, 0.0]], 150, axis=0),
+        np.eye(70, 65),
+        np.random.default_rng(8).standard_normal((130, 2)),
+    ],
+)
+@pytest.mark.parametrize("codes", ["none", "sign", "estimate"])
+def test_index_of_any_vectors_can_be_opened(tmp_path, rows, codes):
+    index = Index.build(rows[np.abs(rows).any(axis=1)], config=IndexConfig(codes=codes))
+    index.save(tmp_path / "index.mv")
+    opened = Index.open(tmp_path / "index.mv", verify=True)
+    one, other = (each.range_search(rows[:1], 0.5) for each in (index, opened))
+    np.testing.assert_array_equal(one.ids, other.ids)
+
+
 def test_saving_replaces_an_index(tmp_path):
     Index.build(ROWS).save(tmp_path / "index.mv")
     Index.build(ROWS[:10]).save(tmp_path / "index.mv")

@@ -88,6 +88,20 @@ def guest_twice(arrays, meta):
     slots[first] = slots[second]
 
 
+def no_pairs(arrays, meta):
+    for name in [name for name in arrays if name.startswith("calibration_")]:
+        arrays[name] = arrays[name][:0]
+
+
+def no_tested_units(arrays, meta):
+    for name in ("unit_vectors", "means", "variances", "unit_scales"):
+        arrays[name] = arrays[name][:0]
+    arrays["unit_runs"] = arrays["unit_runs"][:0]
+    arrays["group_offsets"][:] = 0
+    arrays["offsets"] = arrays["offsets"][[0, -1]]
+    arrays["run_offsets"] = arrays["run_offsets"][[0, -1]]
+
+
 def run_moved(arrays, meta):
     arrays["run_offsets"][1] -= 1
 
@@ -99,10 +113,14 @@ def run_moved(arrays, meta):
         (guest_at_home, "'run_rows' holds a guest twice, or at home"),
         (guest_twice, "'run_rows' holds a guest twice, or at home"),
         (run_moved, "'run_rows' holds a (row outside of its unit|guest twice, or at home)"),
+        (no_pairs, "the calibration has no pairs"),
+        (no_tested_units, "there are 1 units and 0 memory vectors"),
         (setting("keys", 0, 7), "'keys' holds a key twice"),
         (setting("calibration_keys", 0, N), r"'calibration_keys' holds .* outside of \[0, 300\)"),
         (setting("calibration_queries", 0, -1), "'calibration_queries' holds -1 to"),
-        (setting("calibration_ranks", 0, -1), "'calibration_ranks' holds -1 to"),
+        (setting("calibration_queries", 5, 10**9), "'calibration_queries' is not in rising order"),
+        (setting("calibration_ranks", 0, -1), "'calibration_ranks' does not count the pairs"),
+        (setting("calibration_ranks", slice(None), 7), "'calibration_ranks' does not count"),
         (setting("calibration_copies", 0, 3e38), r"'calibration_copies' holds .* of \[0, 301\)"),
         (setting("calibration_cosines", 0, 1.5), "'calibration_cosines' holds .* to 1.5"),
         (setting("calibration_slopes", (0, 0), np.nan), "'calibration_slopes' holds values"),
@@ -195,7 +213,7 @@ STRANGE = {
     ("config", "colour"): ["red"],
     ("codes", "steps"): [*NUMBER[:-1], 0, 1e31],
     ("codes", "gain"): [*NUMBER[:-1], 0, 1e31],
-    ("codes", "prefix_scale"): [*NUMBER[:-1], 0],
+    ("codes", "prefix_scale"): [*NUMBER[:-1], 1e31],
     ("codes", "top"): [*NUMBER, 0, 2, 4, 3.0],
     ("codes", "own_scales"): [None, 0, 1, False, "x"],
     ("codes", "colour"): ["red"],

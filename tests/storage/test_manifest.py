@@ -59,6 +59,7 @@ def test_unknown_version_is_refused_with_both(saved, version):
         (lambda d: d.update(generation="../g000001"), "malformed: 'generation', 'arrays' or"),
         (lambda d: d["arrays"].update(rows=3), "array 'rows' is described by 3"),
         (lambda d: d["arrays"]["rows"].pop("bytes"), "array 'rows' is described by {"),
+        (set_array(crc32="\x1b[31m"), r"array 'rows' is described by {.*'crc32': '.x1b\[31m'"),
         (set_array(file="../rows.npy"), "array 'rows' in file '../rows.npy'"),
         (set_array(file="/etc/passwd"), "array 'rows' in file '/etc/passwd'"),
         (set_array(file="other.npy"), "array 'rows' in file 'other.npy'"),

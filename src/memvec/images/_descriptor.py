@@ -65,11 +65,11 @@ def open_descriptor(path: str | os.PathLike[str]) -> ImageDescriptor:
     """Open what `save_descriptor` wrote; all of it is read and its checksums are compared."""
     arrays, meta = open_folder(path, verify=True)
     kind = meta.get("descriptor")
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         raise CorruptIndexError(f"{path} holds no descriptor of photographs but {kind!r}.")
     try:
         restored: ImageDescriptor = _KINDS[kind].restored(arrays, meta["settings"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CorruptIndexError(f"{path} is no whole descriptor: {error!r}.") from None
     return restored
 

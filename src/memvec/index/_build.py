@@ -221,10 +221,8 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
             **{name: arrays[name] for name in _CODE_ARRAYS},
         )
     evidence = _evidence_of(arrays, settings)
-    if evidence.state != fingerprint(units):
-        raise ValueError(
-            f"the calibration belongs to an index {evidence.state}, not to {fingerprint(units)}."
-        )
+    if evidence.state != (found := fingerprint(units)):
+        raise ValueError(f"the calibration belongs to an index {evidence.state!r}, not {found!r}.")
     return IndexParts(design, cascade, evidence)
 
 
@@ -249,7 +247,9 @@ def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
     # All promises rest on it: it must be the one that belongs to these settings.
     found = None if table is None else table.checksum
     if found != saved:
-        raise ValueError(f"the checksum (CRC-32) of the calibration is {found}, saved was {saved}.")
+        raise ValueError(
+            f"the checksum (CRC-32) of the calibration is {found!r}, saved was {saved!r}."
+        )
     law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
     return Evidence(table=table, null_law=law, peaks=arrays["calibration_peaks"], **settings)
 

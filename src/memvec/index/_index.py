@@ -18,10 +18,8 @@ from memvec.index._found import ANYTHING
 from memvec.index._inspect import InspectedIndex, share_of_queries
 from memvec.index._promises import Guarantee
 from memvec.index._results import Hits, TopHits
+from memvec.index._units import MOST_VECTORS
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
-
-# Kernels count slots in 32 bits, and a vector may have two.
-_MOST_VECTORS = 2**30 - 1
 
 
 class Index(InspectedIndex):
@@ -92,8 +90,8 @@ class Index(InspectedIndex):
         confidence = checks.miss_rate(confidence, where, "confidence")
         listed = _checked_similarities(similarities, similarity, where)
         rows = checks.unit_rows(vectors, "vectors", where, copy=False)
-        if len(rows) > _MOST_VECTORS:
-            expected = f"at most {_MOST_VECTORS} rows; split the data over several indexes"
+        if len(rows) > MOST_VECTORS:
+            expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
             raise InvalidValueError(checks.message("vectors", where, expected, len(rows)))
         dim = rows.shape[1]
         asked = None

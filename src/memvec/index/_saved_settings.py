@@ -12,6 +12,7 @@ from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
 from memvec.index._promises import Guarantee
+from memvec.index._units import MOST_VECTORS
 
 _WHERE = "the manifest"
 _FLAGS = ("normalised", "symmetric", "center", "whiten")
@@ -22,8 +23,9 @@ _DECIDED = (
 )
 # Levels of a query's magnitude take two bits; the paper's queries take one.
 _TOPS = (1, 3)
-# Of a binary query every entry reaches the top level; float32 holds no more than 3.4e38.
-_MOST_STEPS = 1e30
+# What float32 holds with room to multiply. So many steps let every entry of a binary query reach
+# the top level.
+_LARGEST = 1e30
 _SOURCES = ("reserve", "queries", None)
 
 
@@ -35,11 +37,13 @@ def saved_design(settings: object) -> IndexDesign:
     held |= {
         "similarity": checks.similarity(held.get("similarity"), _WHERE),
         "miss_rate": checks.miss_rate(held.get("miss_rate"), _WHERE),
-        "n_vectors": checks.integer(held.get("n_vectors"), "n_vectors", _WHERE),
+        "n_vectors": _number_of_vectors(held.get("n_vectors")),
         "dim": dim,
         "effective_dim": _positive(held.get("effective_dim"), "effective_dim", high=float(dim)),
         "config": _saved_config(held.get("config"), dim),
-        "expected_microseconds": None if time is None else _positive(time, "expected_microseconds"),
+        "expected_microseconds": None
+        if time is None
+        else checks.real(time, "expected_microseconds", _WHERE, low=0.0, high=_LARGEST),
         "guarantee": checks.choice(
             held.get("guarantee", "expected"), "guarantee", _WHERE, get_args(Guarantee)
         ),
@@ -67,6 +71,14 @@ def _saved_config(settings: object, dim: int) -> IndexConfig:
         expected = f"at most the dimension, {dim}"
         raise InvalidValueError(checks.message("pca_dim", _WHERE, expected, config.pca_dim))
     return config
+
+
+def _number_of_vectors(value: object) -> int:
+    n_vectors = checks.integer(value, "n_vectors", _WHERE)
+    if n_vectors > MOST_VECTORS:
+        expected = f"at most {MOST_VECTORS}"
+        raise InvalidValueError(checks.message("n_vectors", _WHERE, expected, n_vectors))
+    return n_vectors
 
 
 def _similarities(values: object) -> tuple[float, ...]:
@@ -99,7 +111,9 @@ def saved_codes(settings: object, config: IndexConfig) -> SavedCodes:
         expected = f"{not own} for codes {config.codes!r}"
         raise InvalidValueError(checks.message("own_scales", _WHERE, expected, own))
     return SavedCodes(
-        prefix_scale=_positive(held.get("prefix_scale"), "prefix_scale"),
+        prefix_scale=checks.real(
+            held.get("prefix_scale"), "prefix_scale", _WHERE, low=0.0, high=_LARGEST
+        ),
         steps=_positive(held.get("steps"), "steps"),
         top=top,
         gain=_positive(held.get("gain"), "gain"),
@@ -131,7 +145,7 @@ def mapping(settings: object, name: str) -> dict[str, Any]:
     return settings
 
 
-def _positive(value: object, name: str, high: float = _MOST_STEPS) -> float:
+def _positive(value: object, name: str, high: float = _LARGEST) -> float:
     return checks.real(value, name, _WHERE, low=0.0, low_open=True, high=high)
 
 
@@ -144,7 +158,9 @@ def _check_names(held: Mapping[str, Any], kind: type, name: str) -> None:
     known = {field.name for field in dataclasses.fields(kind)}
     strange = sorted(held.keys() - known)
     if strange:
-        raise InvalidValueError(checks.message(name, _WHERE, f"of {sorted(known)}", strange[0]))
+        raise InvalidValueError(
+            checks.message(name, _WHERE, f"of {sorted(known)}", repr(strange[0]))
+        )
 
 
 __all__ = ["SavedCodes", "checked_evidence", "mapping", "saved_codes", "saved_design"]

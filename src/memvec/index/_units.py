@@ -22,6 +22,8 @@ from memvec.kernels import blocks, run_blocks
 from memvec.theory import MatchLaw
 from memvec.types import BoolArray, Float32Array, Float64Array, Int32Array, IntArray
 
+# Kernels count slots in 32 bits, and a vector may have two.
+MOST_VECTORS = 2**30 - 1
 _MEASURE_BLOCK = 4096
 _MOVE_BLOCK = 8192
 # Strays are this share of the vectors, the farthest from both of their units, and at most so many.
@@ -340,4 +342,4 @@ def _scores(vectors: Float32Array, labels: IntArray, unit_vectors: Float32Array)
     return scores
 
 
-__all__ = ["Units", "build_units"]
+__all__ = ["MOST_VECTORS", "Units", "build_units"]

@@ -153,7 +153,7 @@ def _check_units(arrays: Arrays, sizes: _Sizes) -> None:
     _check_ends(arrays, "offsets", sizes.n_vectors)
     _check_ends(arrays, "group_offsets", sizes.n_tested if sizes.n_groups else 0)
     # One unit more may hold what is visited without a test.
-    if sizes.n_units - sizes.n_tested not in (0, 1):
+    if sizes.n_units - sizes.n_tested not in (0, 1) or not sizes.n_tested:
         raise ValueError(f"there are {sizes.n_units} units and {sizes.n_tested} memory vectors.")
     _check_range(arrays, "keys", 0, sizes.n_vectors)
     if _n_distinct(arrays["keys"], sizes) < sizes.n_vectors:
@@ -190,11 +190,17 @@ def _check_runs(arrays: Arrays, sizes: _Sizes) -> None:
 
 
 def _check_table(arrays: Arrays, sizes: _Sizes) -> None:
-    """Check that pairs of calibration name vectors that there are, and stand for as many."""
+    """Check that the pairs of each query stand together, ranked from 0, and name vectors."""
+    if not sizes.n_pairs:
+        raise ValueError("the calibration has no pairs.")
+    queries, ranks = arrays[f"{_CALIBRATION}queries"], arrays[f"{_CALIBRATION}ranks"]
+    _check_range(arrays, f"{_CALIBRATION}queries", 0, np.iinfo(np.int64).max)
+    if (queries[1:] < queries[:-1]).any():
+        raise ValueError(f"array '{_CALIBRATION}queries' is not in rising order.")
+    following = np.where(queries[1:] == queries[:-1], ranks[:-1] + 1, 0)
+    if ranks[0] != 0 or not np.array_equal(ranks[1:], following):
+        raise ValueError(f"array '{_CALIBRATION}ranks' does not count the pairs of each query.")
     _check_range(arrays, f"{_CALIBRATION}keys", 0, sizes.n_vectors)
-    largest = np.iinfo(np.int64).max
-    _check_range(arrays, f"{_CALIBRATION}queries", 0, largest)
-    _check_range(arrays, f"{_CALIBRATION}ranks", 0, largest)
     _check_range(arrays, f"{_CALIBRATION}cosines", -_MOST_COSINE, _MOST_COSINE)
     _check_range(arrays, f"{_CALIBRATION}copies", 0, sizes.n_vectors + 1)
 

@@ -176,7 +176,7 @@ def _parse_array(path: Path, name: str, fields: object) -> StoredArray:
             "shape": list(shape),
             "bytes": int(size),
             "crc32": str(crc),
-        }:
+        } if _CRC.fullmatch(crc):
             # One name for the array and its file leaves no room for a path that leads elsewhere.
             if ARRAY_NAME.fullmatch(name) is None or file != f"{name}.npy":
                 raise CorruptIndexError(f"{path} is malformed: array {name!r} in file {file!r}.")
