@@ -146,7 +146,7 @@ def test_damage_of_a_segment_that_was_compacted_away_is_found(path, wide):
 
 
 def test_item_without_a_vector_is_damage(filled):
-    with memvec.open(filled) as writer, writer._store.catalog.transaction():
+    with memvec.open(filled) as writer:
         writer._store.catalog.execute("DELETE FROM waiting")
     with (
         memvec.open(filled) as writer,

@@ -134,8 +134,7 @@ def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
     shutil.copytree(folder, broken)
     with memvec.open(broken) as collection:
         catalog = collection._store.catalog
-        with catalog.transaction():
-            catalog.execute("UPDATE calibration SET rows = zeroblob(99) WHERE segment = 2", [])
+        catalog.execute("UPDATE calibration SET rows = zeroblob(99) WHERE segment = 2", [])
     with pytest.raises(CorruptIndexError, match="the calibration of segment 2 by 1 has checksum"):
         memvec.open(broken, read_only=True)
     assert not verify_collection(broken).ok

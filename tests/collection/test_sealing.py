@@ -179,13 +179,15 @@ def test_everything_is_synced_before_the_commit(collection, vectors, monkeypatch
     assert collection.seal() == 20
 
 
-def test_leftover_of_the_next_number_is_replaced(path, vectors):
+def test_leftover_of_the_next_number_is_left_alone(path, vectors):
     with memvec.open(path, dim=DIM, seal_at=0) as collection:
         collection.add(vectors[:10])
         (path / "segments" / "000001").mkdir()
         (path / "segments" / "000001" / "junk").write_bytes(b"x")
         collection.seal()
         assert_holds(collection, vectors, list(range(10)))
+        assert collection.stats().segment_numbers == (2,)
+    assert (path / "segments" / "000001" / "junk").read_bytes() == b"x"
 
 
 def test_old_segments_that_cannot_be_removed_go_at_the_next_open(path, vectors, monkeypatch):

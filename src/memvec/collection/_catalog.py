@@ -8,20 +8,14 @@ import sqlite3
 import threading
 import weakref
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
+from memvec.collection._refusals import translated
 from memvec.collection._settings import Settings
-from memvec.errors import (
-    CorruptIndexError,
-    InvalidValueError,
-    LockedError,
-    MemvecError,
-    StorageError,
-    UnknownVersionError,
-)
+from memvec.errors import CorruptIndexError, LockedError, MemvecError, UnknownVersionError
 
 CATALOG = "catalog.sqlite"
 FORMAT_VERSION = 1
@@ -58,9 +52,22 @@ CREATE TABLE calibration (
 ) WITHOUT ROWID;
 """
 
-# Read by every connection. Five seconds: readers of WAL wait for nobody except while the log is
+# Changes, keys and segments are counted up to here; damage alone leads to larger numbers.
+LARGEST_NUMBER = 10**15
+
+# Five seconds: readers of WAL wait for nobody except while the log is
 # recovered after a crash.
 _BUSY_SECONDS = 5.0
+
+_Result = TypeVar("_Result")
+
+
+class Numbers(NamedTuple):
+    """How many changes were committed, and the numbers that are given next."""
+
+    change: int
+    next_key: int
+    next_segment: int
 
 
 class Catalog:
@@ -73,11 +80,15 @@ class Catalog:
     lock : RLock
         Held by whoever uses the connection; also while a change is made in memory that goes with
         one in the catalog.
+    ahead : bool
+        Whether something may have been committed that is not seen in memory yet: an interrupt may
+        come between the two.
     """
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
         self.path = path
         self.lock = threading.RLock()
+        self.ahead = False
         self._connection = connection
         self._process = os.getpid()
         _OPEN[self] = inode(path)
@@ -178,6 +189,11 @@ class Catalog:
                 f"fork; open it after forking only, or in a process that is started anew",
             )
 
+    def check_open(self) -> None:
+        """Raise where the connection was closed."""
+        with translated(self.path):
+            self._connection.total_changes  # noqa: B018 - which a closed one refuses to tell
+
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a question."""
         self.check_process()  # before the lock, which a thread of the parent may have held
@@ -196,16 +212,21 @@ class Catalog:
         with translated(self.path):
             self._connection.executemany(sql, rows)
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make all changes of the block, on the disk when it ends, or none of them."""
+    def transact(self, work: Callable[[], _Result]) -> _Result:
+        """Make all changes of a function, on the disk when it returns, or none of them.
+
+        A context manager would be run by Python code outside of its own ``try``: an interrupt
+        there would leave the transaction open, and the lock taken.
+        """
         self.check_process()
         with self.lock:
-            self.execute("BEGIN IMMEDIATE")
             try:
-                yield
+                self.execute("BEGIN IMMEDIATE")
+                result = work()
                 self.execute("UPDATE state SET change = change + 1")
+                self.ahead = True
                 self.execute("COMMIT")
+                return result
             except BaseException:
                 # A full disk makes SQLite roll back by itself.
                 with suppress(MemvecError):
@@ -260,9 +281,9 @@ class Catalog:
 
     def settings(self) -> Settings:
         """Return what the collection was created with."""
-        text = self._only("SELECT value FROM settings")
+        [text] = self._only("SELECT value FROM settings")
         if self.has_sums:
-            saved = self._only("SELECT crc32 FROM settings")
+            [saved] = self._only("SELECT crc32 FROM settings")
             found = zlib.crc32(str(text).encode())
             if saved is not None and found != saved:
                 shown = f"{saved:08x}" if isinstance(saved, int) else repr(saved)
@@ -280,21 +301,37 @@ class Catalog:
     def make_room_for_sums(self) -> None:
         """Let items that are added from now on have checksums, in an old collection too."""
         if not self.has_sums:
-            with self.transaction():
-                self.execute("ALTER TABLE settings ADD COLUMN crc32 INTEGER")
-                self.execute("ALTER TABLE items ADD COLUMN crc32 INTEGER")
+            self.transact(self._add_columns_for_sums)
+
+    def _add_columns_for_sums(self) -> None:
+        self.execute("ALTER TABLE settings ADD COLUMN crc32 INTEGER")
+        self.execute("ALTER TABLE items ADD COLUMN crc32 INTEGER")
 
     def change(self) -> int:
         """Return the number of changes committed."""
-        number = self._only("SELECT change FROM state")
-        if not isinstance(number, int):
-            raise CorruptIndexError(f"{self.path} is damaged: its state is number {number!r}.")
-        return number
+        return self.numbers().change
 
-    def _only(self, sql: str) -> Any:
+    def numbers(self) -> Numbers:
+        """Return the numbers of the state, checked."""
+        found = Numbers(*self._only("SELECT change, next_key, next_segment FROM state"))
+        if not all(isinstance(one, int) and 0 <= one <= LARGEST_NUMBER for one in found):
+            raise CorruptIndexError(
+                f"{self.path} is damaged: its state is number {found.change!r}, the next key "
+                f"{found.next_key!r}, the next segment {found.next_segment!r}."
+            )
+        return found
+
+    def number(self, sql: str) -> int:
+        """Return the one number that a question asks for."""
+        [found] = self._only(sql)
+        if not isinstance(found, int):
+            raise CorruptIndexError(f"{self.path} is damaged: {found!r} is not a number.")
+        return found
+
+    def _only(self, sql: str) -> tuple[Any, ...]:
         match self.rows(sql):
-            case [(value,)]:
-                return value
+            case [row]:
+                return row
         raise CorruptIndexError(f"{self.path} is damaged: it does not hold one state.")
 
     def check_format(self) -> bool:
@@ -310,7 +347,19 @@ class Catalog:
                 f"{self.path} is of format version {version}; "
                 f"this memvec reads version {FORMAT_VERSION}."
             )
+        self._refuse_programs()
         return True
+
+    def _refuse_programs(self) -> None:
+        """Raise where the file holds what SQLite would run: a collection has tables alone."""
+        sql = """
+            SELECT type, name FROM sqlite_master
+            WHERE type NOT IN ('table', 'index') OR sql LIKE 'CREATE VIRTUAL%'
+        """
+        for kind, name in self.rows(sql):
+            raise CorruptIndexError(
+                f"{self.path} is not the catalog of a collection: it holds the {kind} {name!r}."
+            )
 
 
 # Where a process closes any descriptor of a file, POSIX drops all locks that it holds on the file,
@@ -342,9 +391,12 @@ def plain_file(path: Path) -> Iterator[bool]:
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     # Transactions are begun and ended in so many words; the lock keeps threads apart.
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         uri, uri=True, isolation_level=None, check_same_thread=False, timeout=_BUSY_SECONDS
     )
+    # A schema that somebody else wrote runs nothing.
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 @contextmanager
@@ -355,38 +407,12 @@ def _closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         connection.close()
 
 
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Raise memvec's errors in place of those of SQLite."""
-    try:
-        yield
-    except sqlite3.IntegrityError:
-        raise  # an id that exists, which the caller names
-    except sqlite3.ProgrammingError:
-        raise InvalidValueError(f"The collection in {path.parent} was closed.") from None
-    except sqlite3.DatabaseError as error:
-        raise _typed(path, error) from error
-    except UnicodeDecodeError as error:  # in what SQLite says of a damaged file
-        raise CorruptIndexError(f"{path} is damaged: {error}.") from None
-
-
-_REFUSALS = {
-    sqlite3.SQLITE_FULL: errno.ENOSPC,
-    sqlite3.SQLITE_IOERR: errno.EIO,
-    sqlite3.SQLITE_READONLY: errno.EROFS,
-    sqlite3.SQLITE_CANTOPEN: errno.EACCES,
-    sqlite3.SQLITE_PERM: errno.EACCES,
-}
-
-
-def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
-    # The low byte is the kind of error, the rest its cause.
-    kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-    if kind in _REFUSALS:
-        return StorageError(_REFUSALS[kind], f"{path}: {error}")
-    if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return LockedError(errno.EAGAIN, f"{path} is busy: {error}")
-    return CorruptIndexError(f"{path} is damaged: {error}.")
-
-
-__all__ = ["CATALOG", "FORMAT_VERSION", "Catalog", "inode", "plain_file", "translated"]
+__all__ = [
+    "CATALOG",
+    "FORMAT_VERSION",
+    "LARGEST_NUMBER",
+    "Catalog",
+    "Numbers",
+    "inode",
+    "plain_file",
+]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import zlib
 from pathlib import Path
 from typing import NamedTuple
 
 from memvec.collection._catalog import CATALOG, inode, plain_file
+from memvec.collection._plain import file_status, remove_plain
 from memvec.errors import CorruptIndexError
 from memvec.storage import disk, map_file
 
@@ -56,13 +56,8 @@ def item_sum(key: int, name: object, metadata: object) -> int:
 
 def check_size(path: Path, saved: FileSum) -> None:
     """Raise where a file is missing or of another size."""
-    # Asked first, since opening a pipe of this name would wait for ever. A folder that may not be
-    # entered is no proof that the file is missing.
-    try:
-        found = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        found = None
-    if found is None or not stat.S_ISREG(found.st_mode):
+    found = file_status(path)
+    if found is None:
         raise CorruptIndexError(f"{path} is missing: a file of {saved.size} bytes was saved.")
     _compare_sizes(path, found.st_size, saved)
 
@@ -133,7 +128,9 @@ def note_catalog(folder: Path) -> None:
             return
         found = sum_of(folder / CATALOG)
     unfinished = folder / f"{CHECKSUM}.tmp"
-    with unfinished.open("wb") as file:
+    # Anew, since a file of this name may have another one elsewhere, too.
+    remove_plain(unfinished)
+    with unfinished.open("xb") as file:
         disk.write(file, json.dumps(found._asdict()).encode())
         disk.sync(file)
     disk.replace(unfinished, folder / CHECKSUM)
@@ -142,7 +139,7 @@ def note_catalog(folder: Path) -> None:
 
 def forget_catalog(folder: Path) -> None:
     """Remove the checksum of the catalog before it is changed."""
-    if (folder / CHECKSUM).exists():
+    if file_status(folder / CHECKSUM) is not None:
         disk.remove_file(folder / CHECKSUM)
         disk.sync_folder(folder)
 
@@ -176,6 +173,7 @@ def _check_catalog_sum(folder: Path, saved: FileSum) -> None:
 
 
 def _noted(folder: Path) -> bytes | None:
+    file_status(folder / CHECKSUM)  # opening a pipe of this name would wait for ever
     try:
         with (folder / CHECKSUM).open("rb") as file:
             return file.read(_LARGEST_CHECKSUM_FILE)

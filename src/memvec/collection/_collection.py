@@ -15,6 +15,7 @@ from memvec import checks
 from memvec.collection._ids import Id, Ids, checked_ids, checked_metadata
 from memvec.collection._items import fresh_ids, insert_items, keys_of, mark_deleted
 from memvec.collection._joining import Joins
+from memvec.collection._refusals import refusals
 from memvec.collection._sealer import Sealer
 from memvec.collection._sealing import due_to_merge, rewrite
 from memvec.collection._searching import Online
@@ -22,7 +23,7 @@ from memvec.collection._settings import checked_settings
 from memvec.collection._store import Store
 from memvec.errors import InvalidTypeError
 from memvec.index import Guarantee, IndexConfig
-from memvec.types import ArrayLike, Float32Array
+from memvec.types import ArrayLike, Float32Array, IntArray
 
 
 class Collection(Joins):
@@ -133,13 +134,15 @@ class Collection(Joins):
         store, catalog = self._store, self._store.catalog
         with catalog.lock:
             store.refresh()  # reads nothing, unless an interrupt came between a commit and memory
-            old: list[int] = []
-            with catalog.transaction():
+            after = store.state.last_key
+
+            def work() -> tuple[list[Id], list[int], IntArray]:
                 named = fresh_ids(catalog, len(rows), where) if ids is None else ids
-                if replace:
-                    old = list(keys_of(catalog, named).values())
-                    mark_deleted(catalog, old)
-                keys = insert_items(catalog, rows, named, texts, where)
+                old = list(keys_of(catalog, named).values()) if replace else []
+                mark_deleted(catalog, old)
+                return named, old, insert_items(catalog, rows, named, texts, after, where)
+
+            named, old, keys = catalog.transact(work)
             left = store.state.without(np.array(old, dtype=np.int64))
             store.publish(left.with_waiting(rows, keys))
         return named
@@ -165,8 +168,7 @@ class Collection(Joins):
             store.refresh()
             keys = list(self._keys(plain, where).values())
             if keys:
-                with catalog.transaction():
-                    mark_deleted(catalog, keys)
+                catalog.transact(lambda: mark_deleted(catalog, keys))
                 store.publish(store.state.without(np.array(keys, dtype=np.int64)))
         return len(keys)
 
@@ -179,7 +181,7 @@ class Collection(Joins):
             Show bars; None shows them on a terminal.
         """
         self._store.check_writable()
-        with self._sealing:
+        with self._sealing, refusals(self._store.folder):
             return self._seal(progress)
 
     def compact(self, *, progress: bool | None = None) -> int:
@@ -194,7 +196,7 @@ class Collection(Joins):
         """
         store = self._store
         store.check_writable()
-        with self._sealing:
+        with self._sealing, refusals(store.folder):
             store.refresh()
             n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
             with suppress(OSError):  # a full disk: the next compaction gives them back
@@ -280,7 +282,7 @@ def open_collection(
         If it is damaged, something else, or of a format version that is not known here.
     InvalidValueError
         If it was created with other settings than those given.
-    StorageError, OSError
+    StorageError
         If the disk is full or refuses.
 
     Examples

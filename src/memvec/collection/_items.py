@@ -14,7 +14,7 @@ from memvec import checks
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._ids import LARGEST_ID, Id, Metadata
-from memvec.errors import InvalidValueError
+from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.kernels import blocks
 from memvec.types import Float32Array, IntArray
 
@@ -69,20 +69,29 @@ def records_of(catalog: Catalog, keys: IntArray) -> dict[int, tuple[Id, Metadata
 
 
 def insert_items(
-    catalog: Catalog, rows: Float32Array, ids: Sequence[Id], metadata: Sequence[str], where: str
+    catalog: Catalog,
+    rows: Float32Array,
+    ids: Sequence[Id],
+    metadata: Sequence[str],
+    after: int,
+    where: str,
 ) -> IntArray:
-    """Write items and their vectors, inside a transaction; return their keys."""
-    [(first,)] = catalog.rows("SELECT next_key FROM state")
+    """Write items and their vectors, inside a transaction; return their keys, all after one."""
+    first = _next_key(catalog, after)
     keys = np.arange(first, first + len(rows))
     try:
         catalog.execute_many(
             "INSERT INTO items (key, id, metadata, crc32) VALUES (?, ?, ?, ?)",
             ((*item, item_sum(*item)) for item in zip(keys.tolist(), ids, metadata, strict=True)),
         )
-    except sqlite3.IntegrityError:
+    except CorruptIndexError as error:
+        if not isinstance(error.__cause__, sqlite3.IntegrityError):
+            raise
         # Ids of this call that were written before the one that failed are not the culprits.
         existing = keys_of(catalog, ids)
-        known = next(name for name in ids if existing.get(name, first) < first)
+        known = next((name for name in ids if existing.get(name, first) < first), None)
+        if known is None:
+            raise
         expected = "ids that are new; upsert replaces items"
         raise InvalidValueError(
             checks.message("ids", where, expected, f"{known!r}, which exists")
@@ -95,6 +104,12 @@ def insert_items(
     return keys
 
 
+def _next_key(catalog: Catalog, after: int = -1) -> int:
+    """Return a key that no item and no vector has, whatever the catalog says is next."""
+    largest = catalog.number("SELECT ifnull(max(key), -1) FROM items")
+    return max(catalog.numbers().next_key, 1 + largest, 1 + after)
+
+
 def mark_deleted(catalog: Catalog, keys: Sequence[int]) -> None:
     """Delete items, inside a transaction."""
     catalog.execute_many("UPDATE items SET deleted = 1 WHERE key = ?", ((key,) for key in keys))
@@ -104,7 +119,7 @@ def fresh_ids(catalog: Catalog, n_rows: int, where: str) -> list[Id]:
     """Return integers above every integer id there is, as long as 64 bits hold them."""
     # Every text comes after every integer, in the index too.
     sql = "SELECT id FROM items WHERE deleted = 0 AND id < '' ORDER BY id DESC LIMIT 1"
-    [(next_key,)] = catalog.rows("SELECT next_key FROM state")
+    next_key = _next_key(catalog)
     largest: list[tuple[Any, ...]] = catalog.rows(sql)
     first = max(next_key, largest[0][0] + 1) if largest else next_key
     if first + n_rows - 1 > LARGEST_ID:

@@ -6,6 +6,7 @@ import errno
 import sqlite3
 from pathlib import Path
 
+from memvec.collection._plain import file_status
 from memvec.errors import CorruptIndexError, LockedError, StorageError
 
 LOCK = "writer.lock"
@@ -14,7 +15,8 @@ LOCK = "writer.lock"
 def check_lock(folder: Path) -> None:
     """Raise where the file of the lock holds something, which would keep every writer out."""
     path = folder / LOCK
-    if path.is_file() and path.stat().st_size:
+    found = file_status(path)
+    if found is not None and found.st_size:
         raise CorruptIndexError(f"{path} is damaged: it must be empty.")
 
 

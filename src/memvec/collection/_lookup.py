@@ -65,6 +65,7 @@ class Lookup:
         self._store = store
         self._verify = verify
         self._closed = False
+        self._was = ""
 
     @property
     def settings(self) -> Settings:
@@ -90,7 +91,9 @@ class Lookup:
 
     def close(self) -> None:
         """Let the next writer in; nothing is lost without it."""
-        self._closed = True
+        if not self._closed:
+            self._was = repr(self)
+            self._closed = True
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -105,6 +108,8 @@ class Lookup:
         self.close()
 
     def __repr__(self) -> str:
+        if self._closed:
+            return f"{self._was[:-1]}; closed)"
         state = self._store.state
         return (
             f"Collection({state.n_items} items of dimension {self.dim}, "
@@ -184,7 +189,7 @@ class Lookup:
         """Return what is searched now."""
         if self._closed:
             raise InvalidValueError(f"The collection in {self._store.folder} was closed.")
-        return self._store.state
+        return self._store.current()
 
     def _found(self, ids: list[Id], where: str) -> tuple[State, dict[Id, int]]:
         """Return the keys of ids, and a state that has them all."""

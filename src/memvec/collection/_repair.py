@@ -20,8 +20,11 @@ from memvec.collection._checksums import (
     item_sum,
     note_catalog,
 )
+from memvec.collection._folder import LOST, check_all, unused_number
 from memvec.collection._lock import LOCK, WriterLock
 from memvec.collection._originals import Originals
+from memvec.collection._plain import has_folder
+from memvec.collection._refusals import refusals
 from memvec.collection._sealing import name_segment
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import Settings
@@ -36,9 +39,6 @@ from memvec.collection._verify import examined, existing_collection, unmatched, 
 from memvec.errors import CorruptIndexError
 from memvec.storage import disk
 from memvec.types import IntArray
-
-# Where the files of segments go that could not be kept.
-LOST = "lost"
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,14 @@ def repair_collection(path: str | os.PathLike[str]) -> Repair:
     Repair(actions=(), n_lost=0)
     """
     folder = existing_collection(path, "repair_collection")
-    actions = list(_repaired_lock(folder))
-    lock = WriterLock(folder)
-    try:
-        return _repaired(folder, actions)
-    finally:
-        lock.release()
+    with refusals(folder):
+        check_all(folder)
+        actions = list(_repaired_lock(folder))
+        lock = WriterLock(folder)
+        try:
+            return _repaired(folder, actions)
+        finally:
+            lock.release()
 
 
 def _repaired_lock(folder: Path) -> Iterator[str]:
@@ -109,9 +111,7 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
         done = _Done([], [], [])
         try:
             # In one transaction: no crash leaves items whose vectors were dropped already.
-            with catalog.transaction():
-                actions += _repairs(catalog, folder, catalog.settings(), done)
-                forget_catalog(folder)
+            actions += catalog.transact(lambda: _all_repairs(catalog, folder, done))
         except BaseException:
             for where in done.made:
                 with suppress(OSError):
@@ -141,14 +141,13 @@ class _Done:
             remove_segment(where)
         for where in self.lost:
             if where.exists():
-                (folder / LOST).mkdir(exist_ok=True)
                 disk.replace(where, _unused(folder / LOST / where.name))
 
 
 def _unused(path: Path) -> Path:
     """Return a path at which nothing is, this one if possible."""
     names = (path.with_name(f"{path.name}-{number}") for number in count(2))
-    return next(one for one in chain([path], names) if not one.exists())
+    return next(one for one in chain([path], names) if not os.path.lexists(one))
 
 
 def _n_items(catalog: Catalog) -> int:
@@ -160,6 +159,16 @@ def _refuse_unreadable(catalog: Catalog) -> None:
     [(text,), *_] = catalog.rows("PRAGMA integrity_check")
     if text != "ok":
         raise CorruptIndexError(f"{catalog.path} is beyond repair: {text}. Restore it from a copy.")
+
+
+def _all_repairs(catalog: Catalog, folder: Path, done: _Done) -> list[str]:
+    """Repair everything inside a transaction, and return what was done."""
+    actions = list(_repairs(catalog, folder, catalog.settings(), done))
+    if done.lost and not has_folder(folder / LOST):
+        # Before the commit: what it gives up would be removed as an orphan on a full disk.
+        disk.make_folder(folder / LOST)
+    forget_catalog(folder)
+    return actions
 
 
 def _repairs(catalog: Catalog, folder: Path, settings: Settings, done: _Done) -> Iterator[str]:
@@ -211,11 +220,9 @@ def _replace_segment(
 ) -> str:
     """Rebuild a damaged segment, or drop it."""
     originals = sources.of(number)
-    [(fresh,)] = catalog.rows("SELECT next_segment FROM state")
+    fresh = unused_number(catalog, sources.folder)
     where = segment_folder(sources.folder, number)
     target = segment_folder(sources.folder, fresh)
-    if target.exists():
-        remove_segment(target)
     if originals is None:
         name_segment(catalog, fresh, 0, {}, [number])
         done.lost.append(where)
@@ -247,4 +254,4 @@ def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
         yield f"{len(without_item)} vectors without an item were marked as deleted."
 
 
-__all__ = ["LOST", "Repair", "repair_collection"]
+__all__ = ["Repair", "repair_collection"]

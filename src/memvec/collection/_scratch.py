@@ -35,7 +35,7 @@ def scratch_rows(path: Path, state: State, keys: IntArray, dim: int) -> Iterator
         Dimension of the vectors.
     """
     try:
-        with path.open("wb") as file:
+        with path.open("xb") as file:
             for start, stop in blocks(len(keys), _ROWS_AT_ONCE):
                 disk.write(file, state.vectors(keys[start:stop], dim).tobytes())
         mapped = np.memmap(path, dtype=np.float32, mode="r+", shape=(len(keys), dim))

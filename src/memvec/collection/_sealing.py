@@ -12,11 +12,13 @@ import numpy as np
 from memvec.collection._calibration import tables_between, write_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import FileSum
+from memvec.collection._folder import unused_number
 from memvec.collection._scratch import scratch_rows
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import SEAL_AT
 from memvec.collection._state import Part, State
 from memvec.collection._store import Store
+from memvec.errors import MemvecError
 from memvec.guarantee import CalibrationTable
 from memvec.types import IntArray
 
@@ -36,12 +38,10 @@ def rewrite(
     sources: list[Part[Any]] = [*segments, *([before.waiting] if waiting else [])]
     keys = np.sort(_concatenated([part.keys[part.alive] for part in sources]))
     purged = _concatenated([part.keys[~part.alive] for part in sources])
-    [(number,)] = store.catalog.rows("SELECT next_segment FROM state")
+    number = unused_number(store.catalog, store.folder)
     folder = segment_folder(store.folder, number)
     files: dict[str, FileSum] = {}
     try:
-        if folder.exists():
-            remove_segment(folder)
         if len(keys):
             scratch = folder.with_suffix(".rows")
             with scratch_rows(scratch, before, keys, store.settings.dim) as vectors:
@@ -53,7 +53,7 @@ def rewrite(
             _commit(store.catalog, number, len(keys), files, segments, int(last), purged, tables)
             store.publish(_after(store.state, made, segments, int(last), tables))
     except BaseException:
-        with suppress(OSError):
+        with suppress(OSError, MemvecError):
             if not store.catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number]):
                 remove_segment(folder)
         raise
@@ -83,11 +83,14 @@ def _commit(
     tables: Sequence[tuple[int, int, CalibrationTable]],
 ) -> None:
     """Name the new segment in place of what it was made of."""
-    with catalog.transaction():
+
+    def work() -> None:
         name_segment(catalog, number, n_rows, files, [part.rows.number for part in old])
         write_tables(catalog, tables)
         catalog.execute("DELETE FROM waiting WHERE first_key <= ?", [last])
         catalog.execute_many("DELETE FROM items WHERE key = ?", ((k,) for k in purged.tolist()))
+
+    catalog.transact(work)
 
 
 def name_segment(

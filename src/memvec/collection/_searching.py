@@ -54,6 +54,13 @@ class Searches(Lookup):
             size = UNIT_SIZE if config.unit_size == "auto" else config.unit_size
             self._open_units = OpenUnits(self.dim, size, config.seed)
 
+    def close(self) -> None:
+        """Let the next writer in; nothing is lost without it."""
+        super().close()
+        # What was solved for segments, and codes of what waits, would keep their memory.
+        self._bitmaps, self._promises = Bitmaps(self._store.catalog), Promises(self.settings)
+        self._open_units = None
+
     def range_search(
         self,
         queries: ArrayLike,

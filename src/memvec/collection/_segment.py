@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
+from memvec.collection._plain import check_tree
+from memvec.collection._refusals import refusals
 from memvec.collection._settings import Settings
 from memvec.errors import CorruptIndexError, FileFormatError
 from memvec.index import Index, IndexConfig
@@ -19,6 +23,9 @@ from memvec.storage import disk, open_folder, write_folder
 from memvec.types import Float32Array, IntArray
 
 SEGMENTS = "segments"
+# The files of a segment. A catalog that says others is damaged.
+FILE_NAME = re.compile(r"(items/)?(manifest\.json|g[0-9]{6,18}/[a-z][a-z0-9_]{0,63}\.npy)")
+_FOLDER_NAME = re.compile(r"items|g[0-9]{6,18}")
 # Beside the index: which item each of its rows is.
 _ITEMS = "items"
 
@@ -88,6 +95,7 @@ class Segment:
     @classmethod
     def open(cls, folder: Path, number: int, files: Mapping[str, FileSum]) -> Segment:
         """Map the files of a segment, after a look at their sizes."""
+        check_tree(folder)
         held = tuple(HeldFile(folder / name, saved) for name, saved in files.items())
         try:
             index = Index.open(folder)
@@ -124,8 +132,9 @@ class Segment:
 
     def check(self) -> None:
         """Compare every file with its checksum, even where it was compacted away since."""
-        for file in self._held:
-            file.check()
+        with refusals(self.folder):
+            for file in self._held:
+                file.check()
         self._checked.set()
 
     def check_once(self) -> None:
@@ -142,25 +151,28 @@ def _fitting(config: IndexConfig, n_rows: int) -> IndexConfig:
 
 
 def remove_segment(folder: Path) -> None:
-    """Remove the folder of a segment; what is mapped stays readable to those who mapped it."""
-    if not folder.is_dir() or folder.is_symlink():
-        disk.remove_file(folder)
-        return
-    for parent, folders, files in os.walk(folder, topdown=False):
-        for name in files:
-            disk.remove_file(Path(parent) / name)
+    """Remove what memvec has made in the folder of a segment, and the folder where that is all.
+
+    What is mapped stays readable to those who mapped it. Links, and what has other names, stay; so
+    does the folder around them, which is an OSError.
+    """
+    if folder.is_symlink() or not folder.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(folder))
+    for name in _files_in(folder):
+        if FILE_NAME.fullmatch(name.removesuffix(".tmp")):
+            disk.remove_file(folder / name)
+    for parent, folders, _ in os.walk(folder, topdown=False):
         for name in folders:
-            path = Path(parent) / name
-            (disk.remove_file if path.is_symlink() else disk.remove_folder)(path)
+            if _FOLDER_NAME.fullmatch(name):
+                disk.remove_folder(Path(parent) / name)
     disk.remove_folder(folder)
 
 
 def _files_in(folder: Path) -> list[str]:
-    return sorted(str(path.relative_to(folder).as_posix()) for path in _walk(folder))
+    """Return the names of all plain files in a folder and those below it."""
+    paths = [Path(parent) / name for parent, _, files in os.walk(folder) for name in files]
+    plain = [path for path in paths if path.is_file() and not path.is_symlink()]
+    return sorted(path.relative_to(folder).as_posix() for path in plain)
 
 
-def _walk(folder: Path) -> list[Path]:
-    return [path for path in folder.rglob("*") if path.is_file()]
-
-
-__all__ = ["SEGMENTS", "Segment", "remove_segment", "segment_folder"]
+__all__ = ["FILE_NAME", "SEGMENTS", "Segment", "remove_segment", "segment_folder"]

@@ -89,6 +89,11 @@ class State:
     waiting: Part[Waiting]
     calibration: Blocks
 
+    @classmethod
+    def empty(cls, dim: int) -> State:
+        """Return a state of nothing."""
+        return cls(-1, (), Part(Waiting.empty(dim), np.empty(0, dtype=bool)), {})
+
     @property
     def parts(self) -> tuple[Part[Segment] | Part[Waiting], ...]:
         """The segments, then what waits."""
@@ -98,6 +103,11 @@ class State:
     def n_items(self) -> int:
         """Items that were not deleted."""
         return sum(part.n_alive for part in self.parts)
+
+    @property
+    def last_key(self) -> int:
+        """The largest key of a vector, deleted or not; -1 where there is none."""
+        return max((int(part.keys[-1]) for part in self.parts if len(part.keys)), default=-1)
 
     def without(self, keys: IntArray) -> State:
         """Return the state after a deletion, its number the same."""

@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from memvec.collection._catalog import CATALOG, Catalog
-from memvec.collection._checksums import CHECKSUM, check_catalog, forget_catalog, note_catalog
-from memvec.collection._lock import LOCK, WriterLock
-from memvec.collection._segment import SEGMENTS, remove_segment, segment_folder
+from memvec.collection._checksums import check_catalog, forget_catalog, note_catalog
+from memvec.collection._folder import OWN_NAMES, check_names, remove_orphans
+from memvec.collection._lock import WriterLock
+from memvec.collection._refusals import refusals
+from memvec.collection._segment import SEGMENTS
 from memvec.collection._settings import Settings, settle
 from memvec.collection._state import State, load_state
 from memvec.errors import CorruptIndexError, IndexNotFoundError, MemvecError, StorageError
 from memvec.storage import disk
-
-# What creating a collection makes before its first commit; nothing else may be in the folder then.
-_OWN_NAMES = {CATALOG, f"{CATALOG}-wal", f"{CATALOG}-shm", f"{CATALOG}-journal", LOCK, SEGMENTS}
 
 
 class Store:
@@ -44,18 +43,19 @@ class Store:
 
     def __init__(self, folder: Path, given: dict[str, Any], *, read_only: bool) -> None:
         self.folder = folder
-        self._lock = None if read_only else _locked(folder, given)
-        try:
-            self.catalog = self._open_catalog(given)
-        except BaseException:
-            self._release()
-            raise
-        try:
-            self._begin(given)
-        except BaseException:
-            self.catalog.close()
-            self._release()
-            raise
+        with refusals(folder):
+            self._lock = None if read_only else _locked(folder, given)
+            try:
+                self.catalog = self._open_catalog(given)
+            except BaseException:
+                self._release()
+                raise
+            try:
+                self._begin(given)
+            except BaseException:
+                self.catalog.close()
+                self._release()
+                raise
 
     @property
     def read_only(self) -> bool:
@@ -88,11 +88,13 @@ class Store:
             self.catalog.hold()
             self.state = self._load_held(self.catalog, None)
             return
-        self._remove_orphans()
-        self.catalog.make_room_for_sums()
         with self.catalog.snapshot():
             self.state = self._load(self.catalog, None)
+        # Nothing is removed or written before the catalog was found to be whole.
+        remove_orphans(self.folder, {part.rows.number for part in self.state.segments})
         forget_catalog(self.folder)
+        self.catalog.make_room_for_sums()
+        self.refresh()
 
     def _load(self, catalog: Catalog, known: State | None) -> State:
         return load_state(catalog, self.folder, self.settings.dim, known)
@@ -112,15 +114,23 @@ class Store:
     def refresh(self) -> None:
         """Read the state that is committed now; where that fails, all stays as it was."""
         self.catalog.check_process()
-        with self.catalog.lock:
+        with self.catalog.lock, refusals(self.folder):
             change = self.catalog.change()
             if self.read_only:
                 self._hold_newer()
             elif change != self.state.change:
                 self.state = self._load(self.catalog, self.state)
+            self.catalog.ahead = False
+
+    def current(self) -> State:
+        """Return what is searched now: what was committed, even if an interrupt came after it."""
+        if self.catalog.ahead:
+            self.refresh()
+        return self.state
 
     def _hold_newer(self) -> None:
         """Read the newer state by a connection of its own, and let go of the old one at last."""
+        check_names(self.folder)
         newer = Catalog.open_to_read(self.folder)
         try:
             newer.hold()
@@ -136,28 +146,21 @@ class Store:
     def publish(self, state: State) -> None:
         """Let searches see what was committed; the caller holds the catalog's lock."""
         self.state = replace(state, change=self.catalog.change())
+        self.catalog.ahead = False
 
     def check_writable(self) -> None:
-        """Raise where the collection was opened to be read, or by another process."""
+        """Raise where the collection was closed, or opened to be read or by another process."""
         self.catalog.check_process()
+        self.catalog.check_open()
         if self.read_only:
             raise StorageError(errno.EROFS, f"{self.folder} was opened with read_only=True")
 
-    def _remove_orphans(self) -> None:
-        """Remove what crashed writers left, or what could not be removed while it was in use."""
-        named = {number for (number,) in self.catalog.rows("SELECT segment FROM segments")}
-        keep = {segment_folder(self.folder, number).name for number in named}
-        segments = self.folder / SEGMENTS
-        if not segments.is_dir():
-            raise CorruptIndexError(f"{segments} is missing, or not a folder.")
-        for name in sorted(set(os.listdir(segments)) - keep):
-            with suppress(OSError):
-                remove_segment(segments / name)
-        with suppress(OSError):
-            (self.folder / f"{CHECKSUM}.tmp").unlink()
-
     def close(self) -> None:
-        """Let go of everything; the writer also notes the checksum of the catalog."""
+        """Let go of everything; the writer also notes the checksum of the catalog.
+
+        What was mapped goes with the last search, or result, that looks at it.
+        """
+        self.state = State.empty(self.settings.dim)
         if self.catalog.is_inherited:  # it is the parent's
             return
         quiet = False
@@ -197,13 +200,12 @@ def _check_own(folder: Path, given: dict[str, Any]) -> None:
     """Raise where a folder is something else, before anything is written to it."""
     if not folder.is_dir():
         raise CorruptIndexError(f"{folder} is not a collection: it is not a folder.")
+    check_names(folder)
     if (folder / CATALOG).is_file():
         return
-    foreign = sorted(set(os.listdir(folder)) - _OWN_NAMES)
-    if foreign or (folder / CATALOG).exists():
-        held = foreign[0] if foreign else CATALOG
+    for foreign in sorted(set(os.listdir(folder)) - OWN_NAMES):
         raise CorruptIndexError(
-            f"{folder} is not a collection: it holds {held!r} and no file {CATALOG}."
+            f"{folder} is not a collection: it holds {foreign!r} and no file {CATALOG}."
         )
     if "dim" not in given:
         raise _not_found(folder)

@@ -13,7 +13,9 @@ from memvec import checks
 from memvec.collection._calibration import broken_tables
 from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import FileSum, check_catalog, check_sum
+from memvec.collection._folder import check_all
 from memvec.collection._lock import check_lock
+from memvec.collection._refusals import refusals
 from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._state import (
     State,
@@ -58,11 +60,12 @@ def verify_store(store: Store) -> Verification:
     Nobody waits for it: a writer's state is read by a connection of its own, and files are read
     without any lock. Segments that were compacted away since are read from what holds them.
     """
-    if not store.catalog.holds_state:
-        return _verified_now(store.folder, store.state)
-    with store.catalog.snapshot():
-        known, saved = store.state, _Saved.of(store.catalog)
-    return saved.verified(store.folder, known) or _verified_now(store.folder, known)
+    with refusals(store.folder):
+        if not store.catalog.holds_state:
+            return _verified_now(store.folder, store.state)
+        with store.catalog.snapshot():
+            known, saved = store.state, _Saved.of(store.catalog)
+        return saved.verified(store.folder, known) or _verified_now(store.folder, known)
 
 
 def verify_collection(path: str | os.PathLike[str]) -> Verification:
@@ -83,12 +86,14 @@ def verify_collection(path: str | os.PathLike[str]) -> Verification:
     True
     """
     folder = existing_collection(path, "verify_collection")
-    try:
-        check_lock(folder)
-        check_catalog(folder)
-        return _verified_now(folder, None)
-    except CorruptIndexError as error:
-        return Verification((str(error),), 0, 0)
+    with refusals(folder):
+        try:
+            check_all(folder)
+            check_lock(folder)
+            check_catalog(folder)
+            return _verified_now(folder, None)
+        except CorruptIndexError as error:
+            return Verification((str(error),), 0, 0)
 
 
 def _verified_now(folder: Path, known: State | None) -> Verification:
@@ -168,7 +173,7 @@ def existing_collection(path: object, where: str) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise InvalidTypeError(checks.message("path", where, "a path", repr(path)))
     folder = Path(path)
-    if not (folder / CATALOG).is_file():
+    if not os.path.lexists(folder / CATALOG):
         raise IndexNotFoundError(f"There is no collection at {folder}: it holds no {CATALOG}.")
     return folder
 
@@ -182,11 +187,11 @@ def _integrity(catalog: Catalog) -> Iterator[str]:
 
 def used_numbers(catalog: Catalog) -> Iterator[str]:
     """Yield which numbers that were used already would be given again."""
-    [(next_key, next_segment)] = catalog.rows("SELECT next_key, next_segment FROM state")
+    _, next_key, next_segment = catalog.numbers()
     [(key,)] = catalog.rows("SELECT max(key) FROM items")
     [(segment,)] = catalog.rows("SELECT max(segment) FROM segments")
     for what, last, following in (("key", key, next_key), ("segment", segment, next_segment)):
-        if last is not None and not (isinstance(following, int) and following > last):
+        if last is not None and not following > last:
             yield (
                 f"{catalog.path} is damaged: the next {what} is {following}, and {last} is in use."
             )
