@@ -82,6 +82,8 @@ def broken_tables(catalog: Catalog) -> Iterator[tuple[tuple[int, int], str]]:
 
 def _names(catalog: Catalog) -> list[tuple[int, int]]:
     rows = catalog.rows("SELECT segment, source FROM calibration")
+    if not all(isinstance(number, int) for row in rows for number in row):
+        raise CorruptIndexError(f"{catalog.path} is damaged: a segment of its calibration is none.")
     return [(segment, source) for segment, source in rows]
 
 
@@ -94,13 +96,13 @@ def _read(catalog: Catalog, key: tuple[int, int]) -> CalibrationTable | str:
     stored = catalog.rows(sql, key)
     if not stored:  # listed, and yet not found: its number is damaged
         return f"{what} is not found."
-    [(saved, blob)] = stored
+    saved, blob = stored[0]
     found = crc_text(zlib.crc32(blob))
     if found != saved:
         return f"{what} has checksum (CRC-32) {found}, saved was {saved}."
     try:
         return _unpacked(blob)
-    except (ValueError, EOFError) as error:
+    except (ValueError, TypeError, EOFError, MemoryError) as error:
         return f"{what} cannot be read: {error}"
 
 
@@ -133,6 +135,8 @@ def _packed(table: CalibrationTable) -> bytes:
 def _unpacked(blob: bytes) -> CalibrationTable:
     stream = io.BytesIO(blob)
     columns = [np.load(stream, allow_pickle=False) for _ in fields(CalibrationTable)]
+    if not all(column.dtype.kind in "if" for column in columns):
+        raise ValueError("its columns are not of numbers")
     return CalibrationTable(*columns)
 
 

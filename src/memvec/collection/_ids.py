@@ -20,6 +20,9 @@ Ids: TypeAlias = Sequence[Id] | np.ndarray[Any, Any]
 Metadata: TypeAlias = dict[str, Any]
 
 LARGEST_ID = 2**63 - 1
+# Limits to what one item may bring, in bytes of UTF-8. SQLite stores values of up to 10⁹ bytes.
+LONGEST_ID = 1 << 16
+LARGEST_METADATA = 1 << 26
 # SQLite ends a string at its first NUL, and would take what differs behind it for equal.
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
@@ -46,7 +49,7 @@ def checked_id(value: object, where: str) -> Id:
         # A plain str even if it is numpy.str_, and one that SQLite compares to its end.
         with suppress(UnicodeEncodeError):
             if "\0" not in value:
-                return value.encode().decode()
+                return _checked_length(value.encode(), where)
         expected = "text without NUL characters and lone surrogates"
         raise InvalidValueError(checks.message("ids", where, expected, ascii(value)))
     expected = "a sequence of integers or strings"
@@ -61,6 +64,13 @@ def checked_id(value: object, where: str) -> Id:
         got = number if number.bit_length() < 1000 else f"one of {number.bit_length()} bits"
         raise InvalidValueError(checks.message("ids", where, "integers of 64 bits", got))
     return number
+
+
+def _checked_length(name: bytes, where: str) -> str:
+    if len(name) > LONGEST_ID:
+        expected = f"text of at most {LONGEST_ID:,} bytes"
+        raise InvalidValueError(checks.message("ids", where, expected, f"{len(name):,} bytes"))
+    return name.decode()
 
 
 def checked_metadata(
@@ -94,7 +104,7 @@ def _as_json(row: object, number: int, where: str) -> str:
     try:
         # As UTF-8 and not escaped, so that SQLite compares names byte by byte with those asked.
         text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
-        text.encode()
+        size = len(text.encode())
         equal = json.loads(text) == plain
     except TypeError as error:
         got = f"{error} in row {number}"
@@ -102,6 +112,10 @@ def _as_json(row: object, number: int, where: str) -> str:
     except (ValueError, RecursionError) as error:
         got = f"{error} in row {number}"
         raise InvalidValueError(checks.message("metadata", where, expected, got)) from None
+    if size > LARGEST_METADATA:
+        expected = f"at most {LARGEST_METADATA:,} bytes of JSON for each vector"
+        got = f"{size:,} bytes in row {number}"
+        raise InvalidValueError(checks.message("metadata", where, expected, got))
     if not equal or _NUL.search(text):
         got = f"{plain!r} in row {number}"
         raise InvalidValueError(checks.message("metadata", where, expected, got))
@@ -110,6 +124,8 @@ def _as_json(row: object, number: int, where: str) -> str:
 
 __all__ = [
     "LARGEST_ID",
+    "LARGEST_METADATA",
+    "LONGEST_ID",
     "Id",
     "Ids",
     "Metadata",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,10 @@ from memvec.types import Float32Array, IntArray
 
 # Rows of one blob of waiting vectors: 1.5 MiB at 384 dimensions.
 _BLOB_ROWS = 1024
+# Of very long vectors there are fewer: SQLite limits a value to 10⁹ bytes.
+_BLOB_BYTES = 1 << 26
+# Ids, or keys, in one question, as one value: at their longest they take 400 MB in JSON.
+_ASKED_AT_ONCE = 1000
 
 
 class Item(NamedTuple):
@@ -45,8 +50,11 @@ def keys_of(catalog: Catalog, ids: Sequence[Id]) -> dict[Id, int]:
         SELECT items.id, items.key FROM json_each(?) AS wanted
         JOIN items ON items.id = wanted.value WHERE items.deleted = 0
     """
-    found = catalog.rows(sql, [json.dumps(list(ids), ensure_ascii=False)])
-    return dict(found)
+    found: dict[Id, int] = {}
+    for start, stop in blocks(len(ids), _ASKED_AT_ONCE):
+        wanted = json.dumps(ids[start:stop], ensure_ascii=False)
+        found |= catalog.rows(sql, [wanted])
+    return found
 
 
 def ids_of(catalog: Catalog, keys: IntArray) -> dict[int, Id]:
@@ -55,7 +63,12 @@ def ids_of(catalog: Catalog, keys: IntArray) -> dict[int, Id]:
         SELECT items.key, items.id FROM json_each(?) AS wanted
         JOIN items ON items.key = wanted.value
     """
-    return dict(catalog.rows(sql, [json.dumps(keys.tolist())]))
+    found: dict[int, Id] = {}
+    for wanted in _asked(keys):
+        found |= catalog.rows(sql, [wanted])
+    for key, name in found.items():
+        _check_id(catalog, key, name)
+    return found
 
 
 def records_of(catalog: Catalog, keys: IntArray) -> dict[int, tuple[Id, Metadata]]:
@@ -64,8 +77,34 @@ def records_of(catalog: Catalog, keys: IntArray) -> dict[int, tuple[Id, Metadata
         SELECT items.key, items.id, items.metadata FROM json_each(?) AS wanted
         JOIN items ON items.key = wanted.value
     """
-    found = catalog.rows(sql, [json.dumps(keys.tolist())])
-    return {key: (name, json.loads(metadata)) for key, name, metadata in found}
+    return {
+        key: (_check_id(catalog, key, name), read_metadata(catalog, key, metadata))
+        for wanted in _asked(keys)
+        for key, name, metadata in catalog.rows(sql, [wanted])
+    }
+
+
+def _asked(keys: IntArray) -> Iterator[str]:
+    """Yield keys as questions name them."""
+    for start, stop in blocks(len(keys), _ASKED_AT_ONCE):
+        yield json.dumps(keys[start:stop].tolist())
+
+
+def _check_id(catalog: Catalog, key: int, name: object) -> Id:
+    if not isinstance(name, int | str):
+        raise CorruptIndexError(f"{catalog.path} is damaged: the item of key {key} has no id.")
+    return name
+
+
+def read_metadata(catalog: Catalog, key: int, text: object) -> Metadata:
+    """Return the metadata of an item."""
+    with suppress(ValueError, RecursionError):
+        metadata = json.loads(text) if isinstance(text, str) else None
+        if isinstance(metadata, dict):
+            return metadata
+    raise CorruptIndexError(
+        f"{catalog.path} is damaged: the metadata of the item of key {key} is no mapping in JSON."
+    )
 
 
 def insert_items(
@@ -96,7 +135,8 @@ def insert_items(
         raise InvalidValueError(
             checks.message("ids", where, expected, f"{known!r}, which exists")
         ) from None
-    for start, stop in blocks(len(rows), _BLOB_ROWS):
+    n_rows = max(min(_BLOB_ROWS, _BLOB_BYTES // (4 * rows.shape[1])), 1)
+    for start, stop in blocks(len(rows), n_rows):
         blob = np.ascontiguousarray(rows[start:stop], dtype="<f4").tobytes()
         values = [first + start, stop - start, crc_text(zlib.crc32(blob)), blob]
         catalog.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", values)
@@ -135,5 +175,6 @@ __all__ = [
     "insert_items",
     "keys_of",
     "mark_deleted",
+    "read_metadata",
     "records_of",
 ]

@@ -51,7 +51,7 @@ class Originals:
         places, keys = self._places(number), self._keys(number)
         if vectors is None or places is None or keys is None:
             return None
-        if not len(vectors) == len(places) == len(keys):
+        if not len(vectors) == len(places) == len(keys) or not _fit(vectors, places, keys):
             return None
         return np.ascontiguousarray(vectors[places]), keys
 
@@ -82,6 +82,14 @@ class Originals:
         except (CorruptIndexError, FileNotFoundError):
             pass
         return None
+
+
+def _fit(vectors: Float32Array, places: IntArray, keys: IntArray) -> bool:
+    """Return whether arrays of one length are vectors, the place of each, and rising keys."""
+    kinds = [array.dtype.str[1:] + str(array.ndim) for array in (vectors, places, keys)]
+    if kinds != ["f42", "i81", "i81"] or (keys[1:] <= keys[:-1]).any():
+        return False
+    return bool((np.sort(places) == np.arange(len(places))).all())
 
 
 __all__ = ["Originals"]

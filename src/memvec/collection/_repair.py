@@ -20,6 +20,15 @@ from memvec.collection._checksums import (
     item_sum,
     note_catalog,
 )
+from memvec.collection._contents import (
+    broken_blobs,
+    broken_items,
+    files_of_segments,
+    item_keys,
+    sizes_of_segments,
+    waiting_keys,
+    wrong_extent,
+)
 from memvec.collection._folder import LOST, check_all, unused_number
 from memvec.collection._lock import LOCK, WriterLock
 from memvec.collection._originals import Originals
@@ -28,17 +37,12 @@ from memvec.collection._refusals import refusals
 from memvec.collection._sealing import name_segment
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import Settings
-from memvec.collection._state import (
-    broken_blobs,
-    broken_items,
-    files_of_segments,
-    item_keys,
-    waiting_keys,
-)
 from memvec.collection._verify import examined, existing_collection, unmatched, used_numbers
 from memvec.errors import CorruptIndexError
 from memvec.storage import disk
 from memvec.types import IntArray
+
+_DROPPED = f"The segment was dropped; what is left of it is in {LOST}."
 
 
 @dataclass(frozen=True)
@@ -113,11 +117,9 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
             # In one transaction: no crash leaves items whose vectors were dropped already.
             actions += catalog.transact(lambda: _all_repairs(catalog, folder, done))
         except BaseException:
-            for where in done.made:
-                with suppress(OSError):
-                    remove_segment(where)
+            done.undo()
             raise
-        done.tidy(folder)
+        done.tidy()
         n_lost = before - _n_items(catalog)
         quiet = catalog.empty_log()
     finally:
@@ -133,15 +135,36 @@ class _Done:
 
     made: list[Path]
     replaced: list[Path]
-    lost: list[Path]
+    lost: list[tuple[Path, Path]]
 
-    def tidy(self, folder: Path) -> None:
-        """Clean up after the commit."""
+    def lose(self, where: Path, lost: Path) -> None:
+        """Put aside what is left of a segment.
+
+        Before the commit, since what it gives up is an orphan, which the next writer removes; what
+        is of no use to anybody may be missing as well.
+        """
+        if not has_folder(where):
+            return
+        if not has_folder(lost):
+            disk.make_folder(lost)
+        target = _unused(lost / where.name)
+        disk.replace(where, target)
+        self.lost.append((where, target))
+
+    def undo(self) -> None:
+        """Put everything back where nothing was committed."""
+        for where, target in self.lost:
+            with suppress(OSError):
+                disk.replace(target, where)
+        for where in self.made:
+            with suppress(OSError):
+                remove_segment(where)
+
+    def tidy(self) -> None:
+        """Clean up after the commit; what cannot be removed now, the next writer removes."""
         for where in self.replaced:
-            remove_segment(where)
-        for where in self.lost:
-            if where.exists():
-                disk.replace(where, _unused(folder / LOST / where.name))
+            with suppress(OSError):
+                remove_segment(where)
 
 
 def _unused(path: Path) -> Path:
@@ -163,15 +186,17 @@ def _refuse_unreadable(catalog: Catalog) -> None:
 
 def _all_repairs(catalog: Catalog, folder: Path, done: _Done) -> list[str]:
     """Repair everything inside a transaction, and return what was done."""
-    actions = list(_repairs(catalog, folder, catalog.settings(), done))
-    if done.lost and not has_folder(folder / LOST):
-        # Before the commit: what it gives up would be removed as an orphan on a full disk.
-        disk.make_folder(folder / LOST)
+    lost: list[Path] = []
+    actions = list(_repairs(catalog, folder, catalog.settings(), done, lost))
     forget_catalog(folder)
+    for where in lost:
+        done.lose(where, folder / LOST)
     return actions
 
 
-def _repairs(catalog: Catalog, folder: Path, settings: Settings, done: _Done) -> Iterator[str]:
+def _repairs(
+    catalog: Catalog, folder: Path, settings: Settings, done: _Done, lost: list[Path]
+) -> Iterator[str]:
     """Repair part after part inside a transaction, and yield what was done."""
     sources = Originals(folder, files_of_segments(catalog), _sealed_keys(catalog, settings))
     for first_key, text in list(broken_blobs(catalog, settings.dim)):
@@ -187,8 +212,11 @@ def _repairs(catalog: Catalog, folder: Path, settings: Settings, done: _Done) ->
     for number, files in sources.files.items():
         problems, _ = examined(folder, number, files)
         if problems:
-            what = _replace_segment(catalog, sources, number, settings, done)
-            yield f"{problems[0]} {what}"
+            made = _rebuilt(catalog, sources, number, settings, done)
+            if not made:
+                _drop_segment(catalog, number)
+                lost.append(segment_folder(folder, number))
+            yield f"{problems[0]} {made or _DROPPED}"
     yield from _matched(catalog, folder, settings)
 
 
@@ -199,7 +227,11 @@ def _sealed_keys(catalog: Catalog, settings: Settings) -> IntArray:
 
 def _accepted_items(catalog: Catalog) -> Iterator[str]:
     """Take items as they are: which part of one is damaged, its checksum does not say."""
-    for key, text in list(broken_items(catalog)):
+    for key, text, usable in list(broken_items(catalog)):
+        if not usable:
+            catalog.execute("DELETE FROM items WHERE key = ?", [key])
+            yield f"{text} It was dropped."
+            continue
         [(name, metadata)] = catalog.rows("SELECT id, metadata FROM items WHERE key = ?", [key])
         catalog.execute(
             "UPDATE items SET crc32 = ? WHERE key = ?", [item_sum(key, name, metadata), key]
@@ -215,23 +247,24 @@ def _skip_used_numbers(catalog: Catalog) -> None:
     """)
 
 
-def _replace_segment(
+def _rebuilt(
     catalog: Catalog, sources: Originals, number: int, settings: Settings, done: _Done
 ) -> str:
-    """Rebuild a damaged segment, or drop it."""
+    """Rebuild a damaged segment where its vectors are whole, and say so."""
     originals = sources.of(number)
-    fresh = unused_number(catalog, sources.folder)
-    where = segment_folder(sources.folder, number)
-    target = segment_folder(sources.folder, fresh)
     if originals is None:
-        name_segment(catalog, fresh, 0, {}, [number])
-        done.lost.append(where)
-        return f"The segment was dropped; what is left of it is in {LOST}."
+        return ""
+    fresh = unused_number(catalog, sources.folder)
+    target = segment_folder(sources.folder, fresh)
     done.made.append(target)
     made = Segment.write(target, *originals, settings, None)
     name_segment(catalog, fresh, len(originals[1]), made, [number])
-    done.replaced.append(where)
+    done.replaced.append(segment_folder(sources.folder, number))
     return f"The segment was rebuilt from its {len(originals[1])} vectors."
+
+
+def _drop_segment(catalog: Catalog, number: int) -> None:
+    name_segment(catalog, catalog.numbers().next_segment, 0, {}, [number])
 
 
 def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str]:
@@ -240,6 +273,12 @@ def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
         Segment.open(segment_folder(folder, number), number, files)
         for number, files in files_of_segments(catalog).items()
     ]
+    sizes = sizes_of_segments(catalog)
+    for segment in segments:
+        for text in wrong_extent(segment, sizes[segment.number], segment.index.dim):
+            row = [len(segment), segment.number]
+            catalog.execute("UPDATE segments SET n_rows = ? WHERE segment = ?", row)
+            yield f"{text} The catalog was corrected."
     waiting = waiting_keys(catalog, settings.dim)
     vectors = np.concatenate([waiting, *(segment.keys for segment in segments)])
     without_vector, without_item = unmatched(item_keys(catalog), vectors)

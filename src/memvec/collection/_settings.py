@@ -20,6 +20,9 @@ from memvec.index import Guarantee, IndexConfig
 _WHERE = "memvec.open"
 # As many waiting vectors as are scanned in less time than a search of 100,000 takes.
 SEAL_AT = 10_000
+# A vector is written to the catalog as one value, which SQLite limits to 10⁹ bytes; this is 64 MiB.
+LARGEST_DIM = 1 << 24
+_LARGEST_SETTING = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -79,15 +82,29 @@ class Settings:
             fields = json.loads(text)
             _refuse_unknown(fields, cls)
             _refuse_unknown(fields["config"], IndexConfig)
-            fields["config"] = IndexConfig(**fields["config"])
-            fields["similarities"] = tuple(fields.get("similarities", ()))
-            return cls(**fields)
+            fields["config"] = _read_config(fields["config"])
+            if not fields.get("similarities", True):
+                del fields["similarities"]
+            # As strictly as what a user gives: whoever edits a catalog is a user, too.
+            return cls(**{name: _CHECKS[name](value, name) for name, value in fields.items()})
         except UnknownVersionError:
             raise
-        except (AttributeError, KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise CorruptIndexError(
                 f"The settings of the collection are damaged: {error}."
             ) from None
+
+
+def _read_config(fields: dict[str, Any]) -> IndexConfig:
+    """Return a configuration as it was saved."""
+    config = IndexConfig(**fields)
+    for field in dataclasses.fields(config):
+        value = getattr(config, field.name)
+        if isinstance(field.default, bool) and not isinstance(value, bool):
+            raise TypeError(f"{field.name} is {value!r}")
+        if isinstance(value, int) and value > _LARGEST_SETTING:
+            raise ValueError(f"{field.name} is a number of {value.bit_length()} bits")
+    return config
 
 
 def _refuse_unknown(fields: dict[str, Any], kind: type[Any]) -> None:
@@ -119,6 +136,14 @@ def settle(stored: Settings, given: dict[str, Any]) -> Settings:
     return stored
 
 
+def _dim(value: object, name: str) -> int:
+    dim = checks.integer(value, name, _WHERE)
+    if dim > LARGEST_DIM:
+        expected = f"an integer of at most {LARGEST_DIM:,}"
+        raise InvalidValueError(checks.message(name, _WHERE, expected, dim))
+    return dim
+
+
 def _config(value: object, name: str) -> IndexConfig:
     if not isinstance(value, IndexConfig):
         raise InvalidTypeError(checks.message(name, _WHERE, "an IndexConfig", repr(value)))
@@ -137,7 +162,7 @@ def _similarities(value: object, name: str) -> tuple[float, ...]:
 
 _LATER = ("guarantee", "confidence", "similarities")
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
-    "dim": lambda value, name: checks.integer(value, name, _WHERE),
+    "dim": _dim,
     "similarity": lambda value, name: checks.similarity(value, _WHERE, name),
     "miss_rate": lambda value, name: checks.miss_rate(value, _WHERE, name),
     "guarantee": lambda value, name: checks.choice(value, name, _WHERE, get_args(Guarantee)),
@@ -147,4 +172,4 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "seal_at": lambda value, name: checks.integer(value, name, _WHERE, minimum=0),
 }
 
-__all__ = ["SEAL_AT", "Settings", "checked_settings", "settle"]
+__all__ = ["LARGEST_DIM", "SEAL_AT", "Settings", "checked_settings", "settle"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,14 +12,17 @@ import numpy as np
 
 from memvec.collection._calibration import Blocks, read_tables
 from memvec.collection._catalog import Catalog
-from memvec.collection._checksums import FileSum, crc_text, item_sum
+from memvec.collection._contents import (
+    files_of_segments,
+    keys_in,
+    read_waiting,
+    sizes_of_segments,
+    wrong_extent,
+)
 from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._waiting import Waiting
 from memvec.errors import CorruptIndexError
 from memvec.types import BoolArray, Float32Array, IntArray
-
-# Items that are read at a time where all are.
-_PAGE = 4096
 
 Rows = TypeVar("Rows", Segment, Waiting)
 
@@ -144,19 +146,21 @@ def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) ->
 
     The caller sees to it that all that is read belongs to one state.
     """
-    dead = _keys(catalog, "SELECT key FROM items WHERE deleted = 1")
+    change = catalog.change()
+    dead = keys_in(catalog, "SELECT key FROM items WHERE deleted = 1")
     opened = {part.rows.number: part.rows for part in known.segments} if known else {}
     segments = tuple(
         Part(segment, ~np.isin(segment.keys, dead))
-        for segment in _segments(catalog, folder, opened)
+        for segment in _segments(catalog, folder, dim, opened)
     )
     waiting = _still_waiting(catalog, dim, known)
     last = int(waiting.keys[-1]) if len(waiting) else -1
-    for rows, keys in _read_waiting(catalog, dim, last):
+    for rows, keys in read_waiting(catalog, dim, last):
         waiting = waiting.followed_by(rows, keys)
     left = Part(waiting, ~np.isin(waiting.keys, dead))
+    _check_apart(catalog, [*(part.keys for part in segments), waiting.keys])
     tables = read_tables(catalog, known.calibration if known else {})
-    return State(catalog.change(), segments, left, tables)
+    return State(change, segments, left, tables)
 
 
 def _still_waiting(catalog: Catalog, dim: int, known: State | None) -> Waiting:
@@ -168,117 +172,35 @@ def _still_waiting(catalog: Catalog, dim: int, known: State | None) -> Waiting:
     return waiting if first == waiting.keys[0] else waiting.after(first - 1)
 
 
-def _keys(catalog: Catalog, sql: str) -> IntArray:
-    keys = [key for (key,) in catalog.rows(sql)]
-    if not all(isinstance(key, int) for key in keys):
-        raise CorruptIndexError(f"{catalog.path} is damaged: a key is not a number.")
-    return np.array(keys, dtype=np.int64)
-
-
-def _segments(catalog: Catalog, folder: Path, opened: Mapping[int, Segment]) -> Iterator[Segment]:
+def _segments(
+    catalog: Catalog, folder: Path, dim: int, opened: Mapping[int, Segment]
+) -> Iterator[Segment]:
+    sizes = sizes_of_segments(catalog)
     for number, files in files_of_segments(catalog).items():
         if number in opened:
             yield opened[number]
-        else:
-            yield Segment.open(segment_folder(folder, number), number, files)
-
-
-def files_of_segments(catalog: Catalog) -> dict[int, dict[str, FileSum]]:
-    """Return the size and checksum of each file of each segment, in the order of numbers."""
-    numbers = _keys(catalog, "SELECT segment FROM segments ORDER BY segment")
-    files: dict[int, dict[str, FileSum]] = {number: {} for number in numbers.tolist()}
-    sql = "SELECT segment, file, size, crc32 FROM segment_files JOIN segments USING (segment)"
-    for row in catalog.rows(sql):
-        match row:
-            case (int(segment), str(file), int(size), str(crc32)) if segment in files:
-                files[segment][file] = FileSum(size, crc32)
-            case _:
-                raise CorruptIndexError(
-                    f"{catalog.path} is damaged: a file of a segment is said to be {row}."
-                )
-    return files
-
-
-def _read_waiting(
-    catalog: Catalog, dim: int, after: int
-) -> Iterator[tuple[Float32Array, IntArray]]:
-    """Yield the waiting vectors of larger keys than one, and their keys, blob by blob."""
-    for first_key, n_rows, blob, wrong in _blobs(catalog, dim, after):
-        if wrong:
+            continue
+        segment = Segment.open(segment_folder(folder, number), number, files)
+        for wrong in wrong_extent(segment, sizes[number], dim):
             raise CorruptIndexError(wrong)
-        rows = np.frombuffer(blob, dtype="<f4").reshape(n_rows, dim)
-        yield rows, np.arange(first_key, first_key + n_rows)
+        yield segment
 
 
-def broken_blobs(catalog: Catalog, dim: int) -> Iterator[tuple[int, str]]:
-    """Yield the first key of each blob that is damaged, and what is wrong."""
-    for first_key, _, _, wrong in _blobs(catalog, dim, -1):
-        if wrong:
-            yield first_key, wrong
+def _check_apart(catalog: Catalog, parts: list[IntArray]) -> None:
+    """Raise where a key is held twice; the keys of each part rise.
 
-
-def _blobs(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[int, int, bytes, str]]:
-    """Yield first key, number of rows and content of each blob of larger keys, each read once.
-
-    The last is what is wrong with it, or empty.
+    Parts whose ranges do not meet, as is usual, are not compared.
     """
-    # A flipped bit may have made the blob a text of the same bytes, or nothing.
-    blob_of = "ifnull(CAST(vectors AS BLOB), x'')"
-    sql = f"SELECT n_rows, crc32, {blob_of} FROM waiting WHERE first_key = ?"
-    first_keys = _keys(catalog, "SELECT first_key FROM waiting ORDER BY first_key")
-    for first_key in first_keys[first_keys > after].tolist():
-        # Listed, and yet not found: its number is damaged.
-        [(n_rows, saved, blob)] = catalog.rows(sql, [first_key]) or [(0, "none", b"")]
-        found = crc_text(zlib.crc32(blob))
-        whole = found == saved and isinstance(n_rows, int) and len(blob) == 4 * dim * n_rows
-        wrong = (
-            f"{catalog.path} is damaged: the checksum (CRC-32) of the {n_rows} vectors from "
-            f"key {first_key} on is {found}, saved was {saved}."
-        )
-        yield first_key, n_rows, blob, "" if whole else wrong
-
-
-def waiting_keys(catalog: Catalog, dim: int) -> IntArray:
-    """Return the keys of all waiting vectors."""
-    # By their length, since their number may be damaged, and be any.
-    sql = "SELECT first_key, ifnull(length(CAST(vectors AS BLOB)), 0) FROM waiting"
-    keys = [np.arange(first, first + size // (4 * dim)) for first, size in catalog.rows(sql)]
-    return np.concatenate([np.empty(0, dtype=np.int64), *keys])
-
-
-def item_keys(catalog: Catalog) -> IntArray:
-    """Return the keys of all items, deleted or not."""
-    return _keys(catalog, "SELECT key FROM items ORDER BY key")
-
-
-def broken_items(catalog: Catalog) -> Iterator[tuple[int, str]]:
-    """Yield the key of each item that is not what was written, and what is wrong."""
-    if not catalog.has_sums:
-        return
-    sql = """
-        SELECT key, id, metadata, crc32 FROM items WHERE key >= ? AND crc32 IS NOT NULL
-        ORDER BY key LIMIT ?
-    """
-    first = -1
-    while page := catalog.rows(sql, [first, _PAGE]):
-        for key, name, metadata, saved in page:
-            found = item_sum(key, name, metadata)
-            if found != saved:
-                yield (
-                    key,
-                    f"{catalog.path} is damaged: the checksum (CRC-32) of the item {name!r} "
-                    f"is {crc_text(found)}, saved was {crc_text(saved)}.",
+    parts = sorted((keys for keys in parts if len(keys)), key=lambda keys: int(keys[0]))
+    for number, keys in enumerate(parts):
+        for later in parts[number + 1 :]:
+            if later[0] > keys[-1]:
+                break
+            held_twice = np.intersect1d(keys, later, assume_unique=True)
+            if len(held_twice):
+                raise CorruptIndexError(
+                    f"{catalog.path} is damaged: the key {held_twice[0]} has two vectors."
                 )
-        first = page[-1][0] + 1
 
 
-__all__ = [
-    "Part",
-    "State",
-    "broken_blobs",
-    "broken_items",
-    "files_of_segments",
-    "item_keys",
-    "load_state",
-    "waiting_keys",
-]
+__all__ = ["Part", "State", "load_state"]

@@ -13,18 +13,20 @@ from memvec import checks
 from memvec.collection._calibration import broken_tables
 from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import FileSum, check_catalog, check_sum
-from memvec.collection._folder import check_all
-from memvec.collection._lock import check_lock
-from memvec.collection._refusals import refusals
-from memvec.collection._segment import Segment, segment_folder
-from memvec.collection._state import (
-    State,
+from memvec.collection._contents import (
     broken_blobs,
     broken_items,
     files_of_segments,
     item_keys,
+    sizes_of_segments,
     waiting_keys,
+    wrong_extent,
 )
+from memvec.collection._folder import check_all
+from memvec.collection._lock import check_lock
+from memvec.collection._refusals import refusals
+from memvec.collection._segment import Segment, segment_folder
+from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
 from memvec.types import IntArray
@@ -120,6 +122,8 @@ class _Saved:
     change: int
     problems: list[str]
     files: dict[int, dict[str, FileSum]]
+    sizes: dict[int, object]
+    dim: int
     items: IntArray
     waiting: IntArray
 
@@ -133,13 +137,15 @@ class _Saved:
             settings = catalog.settings()
             problems += [text for _, text in broken_blobs(catalog, settings.dim)]
             problems += [text for _, text in broken_tables(catalog)]
-            problems += [text for _, text in broken_items(catalog)]
+            problems += [text for _, text, _ in broken_items(catalog)]
             problems += used_numbers(catalog)
             files, waiting = files_of_segments(catalog), waiting_keys(catalog, settings.dim)
             change, items = catalog.change(), item_keys(catalog)
-            return cls(catalog.path, change, problems, files, items, waiting)
+            sizes = sizes_of_segments(catalog)
+            dim = settings.dim
+            return cls(catalog.path, change, problems, files, sizes, dim, items, waiting)
         except CorruptIndexError as error:
-            return cls(catalog.path, -1, [*problems, str(error)], {}, none, none)
+            return cls(catalog.path, -1, [*problems, str(error)], {}, {}, 0, none, none)
 
     def verified(self, folder: Path, known: State | None) -> Verification | None:
         """Read all segments; None where one of them is neither held nor committed any more."""
@@ -153,7 +159,9 @@ class _Saved:
                 segment = opened[number]
                 found = list(_problems_of_held(segment))
             problems += found
-            keys += [] if segment is None else [segment.keys]
+            if segment is not None:
+                problems += wrong_extent(segment, self.sizes[number], self.dim)
+                keys.append(segment.keys)
         if not problems:
             problems += self._lost_items(np.concatenate(keys))
         sizes = [file.size for files in self.files.values() for file in files.values()]
@@ -188,10 +196,10 @@ def _integrity(catalog: Catalog) -> Iterator[str]:
 def used_numbers(catalog: Catalog) -> Iterator[str]:
     """Yield which numbers that were used already would be given again."""
     _, next_key, next_segment = catalog.numbers()
-    [(key,)] = catalog.rows("SELECT max(key) FROM items")
-    [(segment,)] = catalog.rows("SELECT max(segment) FROM segments")
+    key = catalog.number("SELECT ifnull(max(key), -1) FROM items")
+    segment = catalog.number("SELECT ifnull(max(segment), -1) FROM segments")
     for what, last, following in (("key", key, next_key), ("segment", segment, next_segment)):
-        if last is not None and not following > last:
+        if following <= last:
             yield (
                 f"{catalog.path} is damaged: the next {what} is {following}, and {last} is in use."
             )

@@ -1,0 +1,188 @@
+"""What the catalog says of items, vectors and files, checked as it is read."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from memvec.collection._catalog import LARGEST_NUMBER, Catalog
+from memvec.collection._checksums import FileSum, crc_text, item_sum
+from memvec.collection._items import read_metadata
+from memvec.collection._segment import FILE_NAME, Segment
+from memvec.errors import CorruptIndexError
+from memvec.types import Float32Array, IntArray
+
+# Items that are read at a time where all are.
+_PAGE = 4096
+# How far the square of a stored vector's norm may be from 1: rounding to float32 moves it by 1e-7.
+_NORM_TOLERANCE = 1e-4
+
+
+def keys_in(catalog: Catalog, sql: str) -> IntArray:
+    """Return the keys that a question asks for."""
+    keys = [key for (key,) in catalog.rows(sql)]
+    if not all(isinstance(key, int) and 0 <= key <= LARGEST_NUMBER for key in keys):
+        raise CorruptIndexError(f"{catalog.path} is damaged: a key is not a number.")
+    return np.array(keys, dtype=np.int64)
+
+
+def files_of_segments(catalog: Catalog) -> dict[int, dict[str, FileSum]]:
+    """Return the size and checksum of each file of each segment, in the order of numbers."""
+    numbers = keys_in(catalog, "SELECT segment FROM segments ORDER BY segment")
+    files: dict[int, dict[str, FileSum]] = {number: {} for number in numbers.tolist()}
+    sql = "SELECT segment, file, size, crc32 FROM segment_files JOIN segments USING (segment)"
+    for row in catalog.rows(sql):
+        match row:
+            case (int(segment), str(file), int(size), str(crc32)) if (
+                segment in files and size >= 0 and FILE_NAME.fullmatch(file)
+            ):
+                files[segment][file] = FileSum(size, crc32)
+            case _:
+                raise CorruptIndexError(
+                    f"{catalog.path} is damaged: a file of a segment is said to be {row}."
+                )
+    return files
+
+
+def sizes_of_segments(catalog: Catalog) -> dict[int, object]:
+    """Return how many vectors each segment is said to hold."""
+    return dict(catalog.rows("SELECT segment, n_rows FROM segments"))
+
+
+def wrong_extent(segment: Segment, n_rows: object, dim: int) -> Iterator[str]:
+    """Yield where a segment is not as large as the catalog says."""
+    if (len(segment), segment.index.dim) != (n_rows, dim):
+        yield (
+            f"{segment.folder} is damaged: it holds {len(segment)} vectors of dimension "
+            f"{segment.index.dim}, and the catalog says {n_rows} of {dim}."
+        )
+
+
+def read_waiting(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[Float32Array, IntArray]]:
+    """Yield the waiting vectors of larger keys than one, and their keys, blob by blob."""
+    for first_key, n_rows, blob, wrong in _blobs(catalog, dim, after):
+        if wrong:
+            raise CorruptIndexError(wrong)
+        if first_key <= after:
+            raise CorruptIndexError(
+                f"{catalog.path} is damaged: the key {first_key} has two vectors that wait."
+            )
+        after = first_key + n_rows - 1
+        yield _unpacked(blob, dim), np.arange(first_key, after + 1)
+
+
+def _unpacked(blob: bytes, dim: int) -> Float32Array:
+    return np.frombuffer(blob, dtype="<f4").reshape(-1, dim)
+
+
+def broken_blobs(catalog: Catalog, dim: int) -> Iterator[tuple[int, str]]:
+    """Yield the first key of each blob that is damaged, and what is wrong."""
+    for first_key, _, _, wrong in _blobs(catalog, dim, -1):
+        if wrong:
+            yield first_key, wrong
+
+
+def _blobs(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[int, int, bytes, str]]:
+    """Yield first key, number of rows and content of each blob of larger keys, each read once.
+
+    The last is what is wrong with it, or empty.
+    """
+    # A flipped bit may have made the blob a text of the same bytes, or nothing.
+    blob_of = "ifnull(CAST(vectors AS BLOB), x'')"
+    sql = f"SELECT n_rows, crc32, {blob_of} FROM waiting WHERE first_key = ?"
+    first_keys = keys_in(catalog, "SELECT first_key FROM waiting ORDER BY first_key")
+    for first_key in first_keys[first_keys > after].tolist():
+        # Listed, and yet not found: its number is damaged.
+        [(n_rows, saved, blob), *_] = catalog.rows(sql, [first_key]) or [(0, "none", b"")]
+        wrong = _wrong_with(blob, n_rows, saved, dim, f"{n_rows} vectors from key {first_key} on")
+        yield first_key, n_rows, blob, wrong and f"{catalog.path} is damaged: {wrong}."
+
+
+def _wrong_with(blob: bytes, n_rows: object, saved: object, dim: int, what: str) -> str:
+    """Return what is wrong with waiting vectors, if anything."""
+    found = crc_text(zlib.crc32(blob))
+    if found != saved or not isinstance(n_rows, int) or not 0 < len(blob) == 4 * dim * n_rows:
+        return f"the checksum (CRC-32) of the {what} is {found}, saved was {saved}"
+    return "" if _are_unit_rows(_unpacked(blob, dim)) else f"not all {what} have norm 1"
+
+
+def _are_unit_rows(rows: Float32Array) -> bool:
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.einsum("ij,ij->i", rows, rows)
+    return bool((np.abs(squares - 1) <= _NORM_TOLERANCE).all())
+
+
+def waiting_keys(catalog: Catalog, dim: int) -> IntArray:
+    """Return the keys of all waiting vectors."""
+    # By their length, since their number may be damaged, and be any.
+    sizes = "SELECT ifnull(length(CAST(vectors AS BLOB)), 0) FROM waiting ORDER BY first_key"
+    firsts = keys_in(catalog, "SELECT first_key FROM waiting ORDER BY first_key").tolist()
+    keys = [
+        np.arange(first, first + size // (4 * dim))
+        for first, (size,) in zip(firsts, catalog.rows(sizes), strict=True)
+    ]
+    return np.concatenate([np.empty(0, dtype=np.int64), *keys])
+
+
+def item_keys(catalog: Catalog) -> IntArray:
+    """Return the keys of all items, deleted or not."""
+    return keys_in(catalog, "SELECT key FROM items ORDER BY key")
+
+
+def broken_items(catalog: Catalog) -> Iterator[tuple[int, str, bool]]:
+    """Yield the key of each item that is not what was written, what is wrong, and if it is usable.
+
+    Where only its checksum is wrong, an item is something that could have been written.
+    """
+    saved = "crc32" if catalog.has_sums else "NULL"
+    sql = f"""
+        SELECT key, id, metadata, deleted, {saved} FROM items WHERE key >= ? ORDER BY key LIMIT ?
+    """
+    first = 0
+    while page := catalog.rows(sql, [first, _PAGE]):
+        for key, name, metadata, deleted, crc32 in page:
+            wrong = _wrong_with_item(catalog, key, name, metadata, deleted)
+            found = item_sum(key, name, metadata)
+            if wrong:
+                yield key, wrong, False
+            elif crc32 is not None and found != crc32:
+                yield (
+                    key,
+                    f"{catalog.path} is damaged: the checksum (CRC-32) of the item {name!r} "
+                    f"is {crc_text(found)}, saved was {crc_text(crc32)}.",
+                    True,
+                )
+        first = page[-1][0] + 1
+
+
+def _wrong_with_item(
+    catalog: Catalog, key: object, name: object, metadata: object, deleted: object
+) -> str:
+    """Return why an item cannot be used, if so."""
+    if not isinstance(key, int) or key > LARGEST_NUMBER:
+        raise CorruptIndexError(f"{catalog.path} is damaged: a key is not a number.")
+    if not isinstance(name, int | str) or deleted not in (0, 1):
+        return (
+            f"{catalog.path} is damaged: the item of key {key} has the id {name!r}, and is "
+            f"deleted: {deleted!r}."
+        )
+    try:
+        read_metadata(catalog, key, metadata)
+    except CorruptIndexError as error:
+        return str(error)
+    return ""
+
+
+__all__ = [
+    "broken_blobs",
+    "broken_items",
+    "files_of_segments",
+    "item_keys",
+    "keys_in",
+    "read_waiting",
+    "sizes_of_segments",
+    "waiting_keys",
+    "wrong_extent",
+]
