@@ -11,7 +11,7 @@ from memvec.guarantee._cells import (
     edges_above,
     lower_end,
     planted_end,
-    strata,
+    sizes_of_strata,
     upper_end,
 )
 from memvec.guarantee._certificate import Certificate, Level, Source
@@ -41,7 +41,7 @@ __all__ = [
     "lower_limit",
     "planted_end",
     "significance",
-    "strata",
+    "sizes_of_strata",
     "uniform_tail",
     "upper_end",
     "upper_limit",

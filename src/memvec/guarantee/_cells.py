@@ -78,8 +78,29 @@ def strata(cosines: Float32Array | Float64Array) -> IntArray:
     return np.asarray(np.searchsorted(EDGES, wide, side="right") - 1, dtype=np.int64)
 
 
+def sizes_of_strata(falling: Float32Array | Float64Array) -> IntArray:
+    """Return how many of some falling cosines lie in each cell, the highest first.
+
+    Examples
+    --------
+    >>> sizes = sizes_of_strata(np.array([0.999, 0.715, 0.71, 0.703]))
+    >>> sizes[sizes > 0].tolist()
+    [1, 2, 1]
+    """
+    above = np.searchsorted(-falling, MATCH_SLACK - EDGES[::-1], side="right")
+    return np.diff(above, prepend=0)
+
+
 def _cell(similarity: float) -> int:
     return int(np.searchsorted(EDGES, similarity + _ROUNDING, side="right")) - 1
 
 
-__all__ = ["EDGES", "edges_above", "lower_end", "planted_end", "strata", "upper_end"]
+__all__ = [
+    "EDGES",
+    "edges_above",
+    "lower_end",
+    "planted_end",
+    "sizes_of_strata",
+    "strata",
+    "upper_end",
+]

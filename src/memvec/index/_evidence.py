@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memvec.evaluation import TopK, exact_range, exact_top_k
-from memvec.guarantee import CalibrationTable, NullLaw, Source, strata
+from memvec.guarantee import CalibrationTable, NullLaw, Source, sizes_of_strata
 from memvec.index._cascades import Cascade
 from memvec.index._units import Units
 from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, run_blocks
@@ -228,16 +228,16 @@ def _thinned(rows: IntArray, cosines: Float32Array, rng: np.random.Generator) ->
     copies = np.ones(len(rows), dtype=np.float32)
     if len(rows) - LARGEST_K <= _DRAWN_MATCHES:
         return _Matches(rows, cosines, copies)
-    # Falling cosines: the matches of a cell lie together.
-    _, starts, sizes = np.unique(
-        -strata(cosines[LARGEST_K:]), return_index=True, return_counts=True
-    )
-    drawn = np.minimum(sizes, _most_of_each(sizes, _DRAWN_MATCHES))
-    kept = [np.arange(LARGEST_K)]
-    for start, size, count in zip(starts.tolist(), sizes.tolist(), drawn.tolist(), strict=True):
-        some = LARGEST_K + start + np.sort(rng.choice(size, count, replace=False))
+    sizes = sizes_of_strata(cosines[LARGEST_K:])
+    sizes = sizes[sizes > 0]
+    most = _most_of_each(sizes, _DRAWN_MATCHES)
+    kept, start = [np.arange(LARGEST_K)], LARGEST_K
+    for size in sizes.tolist():
+        count = min(size, most)
+        some = start + np.sort(rng.choice(size, count, replace=False))
         copies[some] = size / count
         kept.append(some)
+        start += size
     chosen = np.concatenate(kept)
     return _Matches(rows[chosen], cosines[chosen], copies[chosen])
 
