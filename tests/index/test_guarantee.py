@@ -431,6 +431,52 @@ def test_an_opened_index_keeps_its_promises(index, tmp_path):
         assert one.ids.tolist() == other.ids.tolist()
 
 
+def test_rows_held_out_are_the_reserve_in_their_order():
+    rows = np.random.default_rng(8).permutation(4000)[:300]
+    index = Index.build(VECTORS[:4000], similarity=0.7, miss_rate=0.05, held_out=rows)
+    assert index.reserve.tolist() == rows.tolist()
+    assert np.all(index.labels[rows] == -1)
+    certificate = index.range_search(VECTORS[:1]).certificate
+    assert (certificate.source, certificate.population) == ("reserve", 4000)
+    table = index.calibration_table
+    for query in (0, 7, 299):
+        mine = table.rows(table.queries == query)
+        scores = VECTORS[mine.keys] @ VECTORS[rows[query]]
+        assert np.allclose(scores, mine.cosines, atol=1e-5)
+    assert len(Index.build(VECTORS[:200], held_out=[]).reserve) == 0
+
+
+@pytest.mark.parametrize(
+    ("rows", "kind", "got"),
+    [
+        ([0, 20], InvalidValueError, "a row 20"),
+        ([-1, 3], InvalidValueError, "a row -1"),
+        ([3, 3], InvalidValueError, "2 rows, 1 of them distinct"),
+        (range(20), InvalidValueError, "20 rows, 20 of them distinct"),
+        ([0.5], InvalidTypeError, r"an array of float64 and shape \(1,\)"),
+        ([[1]], InvalidTypeError, r"an array of int64 and shape \(1, 1\)"),
+    ],
+)
+def test_rows_to_hold_out_are_checked(rows, kind, got):
+    with pytest.raises(kind, match=f"'held_out' .* rows of the 20 vectors.* Got {got}"):
+        Index.build(VECTORS[:20], held_out=rows)
+
+
+def test_rows_are_not_held_out_beside_queries():
+    with pytest.raises(InvalidValueError, match="'held_out' .* left out where 'queries' is given"):
+        Index.build(VECTORS[:20], held_out=[1], queries=VECTORS[20:30])
+
+
+def test_matches_drawn_for_a_query_do_not_depend_on_the_others():
+    crowd = around(np.ones((1, 16)), 0.3, 5, 3000)
+    index = Index.build(crowd[100:], similarity=0.7, config=IndexConfig(reserve=0))
+    both, one = index.calibration_rows(crowd[:2]), index.calibration_rows(crowd[1:2])
+    of_second = both.rows(both.queries == 1)
+    assert len(one) < len(crowd) / 2
+    for name in ("cosines", "keys", "copies", "scores"):
+        assert np.array_equal(getattr(of_second, name), getattr(one, name))
+
+
 def test_a_reserve_of_everything_is_refused():
     with pytest.raises(InvalidValueError, match="'reserve' .* less than the 20 vectors. Got 20"):
         Index.build(VECTORS[:20], config=IndexConfig(reserve=20))

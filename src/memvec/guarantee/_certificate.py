@@ -86,6 +86,10 @@ class Certificate:
     profile : MissProfile or None
         What the mean hides: queries that miss everything, the worst tenth, and the share missed at
         each similarity, of the calibration queries.
+    population : int or None
+        Vectors that the calibration queries are a sample of, where they are stored vectors.
+    stale : float
+        The share of stored vectors that came after the sample was drawn.
 
     Examples
     --------
@@ -118,6 +122,8 @@ class Certificate:
     left_out: int = 0
     estimated: bool = False
     profile: MissProfile | None = None
+    population: int | None = None
+    stale: float = 0.0
 
     @property
     def planted(self) -> bool:

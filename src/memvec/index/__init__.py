@@ -4,7 +4,7 @@ from memvec.index._calibration import Slack
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
-from memvec.index._evidence import Evidence
+from memvec.index._evidence import RESERVE_SHARE, Evidence, largest_reserve
 from memvec.index._explain import Explanation, StageView, stage_views
 from memvec.index._found import Found
 from memvec.index._index import Index
@@ -24,6 +24,7 @@ from memvec.index._results import HitRow, Hits, TopHits, Work
 from memvec.index._top import likely_similarities, search_best
 
 __all__ = [
+    "RESERVE_SHARE",
     "CodeScan",
     "Evidence",
     "Explanation",
@@ -45,6 +46,7 @@ __all__ = [
     "Verification",
     "Work",
     "explain_pair",
+    "largest_reserve",
     "likely_similarities",
     "profile_machine",
     "scan_by_codes",

@@ -79,14 +79,13 @@ def build_parts(
     rows: Float32Array,
     promise: BuildPromise,
     queries: Float32Array | None,
+    held_out: IntArray | None,
     config: IndexConfig,
     costs: MachineCosts,
     progress: bool | None,
 ) -> IndexParts:
     """Design, assign, encode and calibrate; `rows` and `queries` are unit rows."""
-    size = _reserve(rows, queries, config)
-    rng = np.random.default_rng([config.seed, 1])
-    reserve = np.sort(rng.choice(len(rows), size, replace=False))
+    reserve = _drawn_reserve(rows, queries, config) if held_out is None else held_out
     projection = _fit_projection(rows, reserve, config)
     tested = rows if projection is None else projection.apply(rows)
     chosen = design_index(tested, promise.similarity, promise.miss_rate, config, costs)
@@ -104,11 +103,22 @@ def build_parts(
         cascade = FloatCascade.of_units(units, promise.similarity, design.effective_dim)
     else:
         cascade = encode_units(units, tested, promise.similarity, made, progress)
-    evidence = gather_evidence(cascade, queries, size, promise.similarity, made.seed, progress)
+    evidence = gather_evidence(
+        cascade, queries, len(reserve), promise.similarity, made.seed, progress
+    )
     return IndexParts(design, cascade, evidence)
 
 
-def _reserve(rows: Float32Array, queries: Float32Array | None, config: IndexConfig) -> int:
+def _drawn_reserve(
+    rows: Float32Array, queries: Float32Array | None, config: IndexConfig
+) -> IntArray:
+    """Return the vectors that are kept out of the units, drawn at random."""
+    rng = np.random.default_rng([config.seed, 1])
+    size = _reserve_size(rows, queries, config)
+    return np.sort(rng.choice(len(rows), size, replace=False))
+
+
+def _reserve_size(rows: Float32Array, queries: Float32Array | None, config: IndexConfig) -> int:
     """Return how many vectors are kept out of the units: none where queries are given."""
     if config.reserve != "auto":
         if config.reserve >= len(rows):

@@ -268,6 +268,7 @@ class Calibration:
     ) -> Certificate:
         missed, pair_miss = rows.missed(failed)
         n_queries, n_matches = rows.n_queries, round(float(rows.copies.sum()))
+        source = "planted" if planted else self.evidence.source
         return self._certificate(
             rule.promise,
             similarity,
@@ -279,13 +280,14 @@ class Calibration:
             n_queries=n_queries,
             n_matches=n_matches,
             n_planted=n_matches if planted else 0,
-            source="planted" if planted else self.evidence.source,
+            source=source,
             observed=missed / n_queries,
             pair_miss=pair_miss,
             left_out=0 if planted else self.evidence.left_out,
             interval=None if planted else rule.interval(n_queries, missed),
             estimated=similarity != lower_end(similarity or 0.0) and bool((rows.copies > 1).any()),
             profile=MissProfile.of_pairs(rows.queries, rows.cosines, failed, rows.copies),
+            population=self.n_vectors if source == "reserve" else None,
         )
 
     def _certificate(

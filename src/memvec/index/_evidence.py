@@ -18,7 +18,7 @@ from memvec.types import Float32Array, IntArray
 
 # The reserve: at most so many vectors, and this share of the data; fewer than 100 say too little.
 _LARGEST_RESERVE = 2000
-_RESERVE_SHARE = 0.05
+RESERVE_SHARE = 0.05
 _SMALLEST_RESERVE = 100
 # Products spent on finding the matches of the reserve; 10¹² take about ten seconds.
 _GROUND_TRUTH_PRODUCTS = 1e12
@@ -72,9 +72,13 @@ class Evidence:
 
 def reserve_size(n_vectors: int, dim: int) -> int:
     """Return how many vectors to keep out of the units."""
-    affordable = int(_GROUND_TRUTH_PRODUCTS / (n_vectors * dim))
-    size = min(_LARGEST_RESERVE, int(_RESERVE_SHARE * n_vectors), affordable)
+    size = min(largest_reserve(n_vectors, dim), int(RESERVE_SHARE * n_vectors))
     return size if size >= _SMALLEST_RESERVE else 0
+
+
+def largest_reserve(n_vectors: int, dim: int) -> int:
+    """Return how many calibration queries are enough, or all whose matches can be found."""
+    return min(_LARGEST_RESERVE, int(_GROUND_TRUTH_PRODUCTS / (n_vectors * dim)))
 
 
 def gather_evidence(
@@ -175,7 +179,6 @@ def _table_of(
 ) -> CalibrationTable:
     """Return the table of queries whose nearest vectors are known already."""
     vectors = cascade.units.vectors
-    rng = np.random.default_rng(len(vectors))
     ones = np.ones(top.ids.shape[1], dtype=np.float32)
     found = [_Matches(*pair, ones) for pair in zip(*top, strict=True)]
     floor = LOWEST_SHARE * similarity
@@ -186,6 +189,8 @@ def _table_of(
         excluded = None if own is None else own[some]
         more = exact_range(vectors, queries[some], floor, exclude=excluded, progress=progress)
         for query, row in zip(some, more, strict=True):
+            # What is drawn for a query does not depend on which others are asked with it.
+            rng = np.random.default_rng([len(vectors), zlib.crc32(queries[query].tobytes())])
             found[query] = _thinned(row.ids, row.scores, rng)
     sizes = np.array([len(one.rows) for one in found])
     query_of = np.repeat(np.arange(len(queries)), sizes)
@@ -290,11 +295,13 @@ def fingerprint(units: Units) -> str:
 __all__ = [
     "LARGEST_K",
     "LOWEST_SHARE",
+    "RESERVE_SHARE",
     "Evidence",
     "best_unit_scores",
     "build_table",
     "fingerprint",
     "gather_evidence",
+    "largest_reserve",
     "null_law_of",
     "reserve_size",
 ]

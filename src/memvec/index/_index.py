@@ -50,6 +50,7 @@ class Index(InspectedIndex):
         confidence: float = 0.95,
         similarities: Sequence[float] | None = None,
         queries: ArrayLike | None = None,
+        held_out: ArrayLike | None = None,
         config: IndexConfig | None = None,
         machine: MachineCosts | None = None,
         progress: bool | None = None,
@@ -76,6 +77,9 @@ class Index(InspectedIndex):
         queries : array_like of shape (n_queries, dim), optional
             Queries to calibrate on, like those to come. Without them, vectors are kept out of the
             units for it (the reserve). Copies of stored vectors among them are left out.
+        held_out : array_like of int, optional
+            The reserve: rows of `vectors` to keep out of the units and to calibrate on, in place
+            of `queries`. By default it is drawn at random, as large as `config` says.
         config : IndexConfig, optional
             Fixes parts of the design.
         machine : MachineCosts, optional
@@ -97,10 +101,11 @@ class Index(InspectedIndex):
         asked = None
         if queries is not None:
             asked = checks.unit_queries(queries, "queries", where, dim=dim)
+        reserve = None if held_out is None else _checked_rows(held_out, asked, len(rows), where)
         costs = MachineCosts() if machine is None else machine
         made = _checked_config(config, dim, where)
         promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed)
-        return cls(build_parts(rows, promise, asked, made, costs, progress))
+        return cls(build_parts(rows, promise, asked, reserve, made, costs, progress))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder, replacing an index that is there.
@@ -354,6 +359,29 @@ def _rate_of_recall(
         expected = "left out where 'miss_rate' is given"
         raise InvalidValueError(checks.message("target_recall", where, expected, target_recall))
     return 1 - checks.miss_rate(target_recall, where, "target_recall")
+
+
+def _checked_rows(
+    held_out: ArrayLike, queries: Float32Array | None, n_rows: int, where: str
+) -> IntArray:
+    """Return the rows that are kept out of the units, as they were given."""
+    if queries is not None:
+        expected = "left out where 'queries' is given"
+        raise InvalidValueError(checks.message("held_out", where, expected, "both"))
+    rows = np.asarray(held_out)
+    if rows.size == 0:
+        return np.empty(0, dtype=np.int64)
+    expected = f"distinct rows of the {n_rows} vectors, and not all of them"
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        got = f"an array of {rows.dtype} and shape {rows.shape}"
+        raise InvalidTypeError(checks.message("held_out", where, expected, got))
+    if rows.min() < 0 or rows.max() >= n_rows:
+        got = f"a row {rows.min() if rows.min() < 0 else rows.max()}"
+        raise InvalidValueError(checks.message("held_out", where, expected, got))
+    if len(np.unique(rows)) < len(rows) or len(rows) >= n_rows:
+        got = f"{len(rows)} rows, {len(np.unique(rows))} of them distinct"
+        raise InvalidValueError(checks.message("held_out", where, expected, got))
+    return rows.astype(np.int64)
 
 
 def _checked_config(config: IndexConfig | None, dim: int, where: str) -> IndexConfig:

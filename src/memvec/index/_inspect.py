@@ -65,7 +65,10 @@ class InspectedIndex:
 
     @property
     def reserve(self) -> IntArray:
-        """The vectors that are calibrated on, shape (n_reserve,); none where queries were given."""
+        """The vectors that are calibrated on, shape (n_reserve,), in the order of the queries.
+
+        None where queries were given.
+        """
         evidence, keys = self._parts.evidence, self._parts.cascade.units.keys
         if evidence.source != "reserve" or evidence.table is None:
             return np.empty(0, dtype=np.int64)

@@ -94,6 +94,7 @@ class _Bench:
             checks.unit_rows(vectors, "vectors", "profile_machine"),
             BuildPromise(_SIMILARITY, 0.01, "expected", 0.95, (_SIMILARITY,)),
             None,
+            None,
             config,
             MachineCosts(),
             progress=False,
