@@ -94,8 +94,8 @@ def test_filtered_nearest_are_missed_as_seldom_as_promised(collection, where, le
 
 
 def test_queries_whose_nearest_are_unknown_count_as_missed(collection):
-    whole = collection._promises._whole(collection._store.state)
-    n_queries = whole.table.n_queries
+    promises, state = collection._promises, collection._store.state
+    n_queries = promises._whole(state, promises._samples.of(state), -np.inf).table.n_queries
     near = collection.search(QUERIES[:1], K, where={"third": True}).certificate
     assert near.n_queries == n_queries
     deep = collection.search(QUERIES[:1], 60, where={"third": True}).certificate

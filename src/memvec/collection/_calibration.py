@@ -1,7 +1,7 @@
-"""What the promise of a collection rests on: the reserve of each segment, against all segments.
+"""What the strangers of a segment find in the others: tables in the catalog.
 
 A segment keeps some of its vectors out of its units. They are as strange to the units of every
-segment as tomorrow's queries, so they are the calibration queries of the whole. What they find in
+segment as tomorrow's queries, so they can be calibration queries of the whole. What they find in
 their own segment lies with it; what they find in the others is in the catalog, written by the
 transaction that names the later of the two.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import io
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 
 import numpy as np
@@ -20,34 +20,71 @@ from memvec.collection._checksums import crc_text
 from memvec.collection._segment import Segment
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable
+from memvec.types import BoolArray
 
-# Reserves are calibration queries of the whole until there are so many.
-_MOST_QUERIES = 2000
+# Strangers that are asked of a new segment, and the new ones of all others: the lowest of so many
+# living rows. So sealing costs in proportion to what is sealed. More than a sample holds: a fifth
+# of a collection may be deleted before its sample shrinks.
+_ASKED = 2500
 
 Blocks = Mapping[tuple[int, int], CalibrationTable]
+Sealed = tuple[Segment, BoolArray]
 
 
 def tables_between(
-    made: Segment, others: Sequence[Segment]
+    made: Sealed,
+    others: Sequence[Sealed],
+    n_items: int,
+    known: Container[tuple[int, int]] = (),
 ) -> Iterator[tuple[int, int, CalibrationTable]]:
     """Yield what a new segment and the others find in each other: (segment, source, table).
 
-    The queries of `source` are its reserve; keys are those of items.
+    A query is numbered by its place among the strangers of `source`; keys are those of items.
+
+    Parameters
+    ----------
+    made, others
+        Segments, and which of their rows are alive.
+    n_items : int
+        Living rows of the collection.
+    known : container of (int, int), optional
+        Pairs of segment and source that are not asked for.
     """
-    asked = 0
     for other in others:
-        if len(other.reserve):
-            asked += len(other.reserve)
-            yield made.number, other.number, _found(made, other)
-    if not len(made.reserve) or asked >= _MOST_QUERIES:
-        return
-    for other in others:
-        yield other.number, made.number, _found(other, made)
+        for segment, source in ((made, other), (other, made)):
+            numbers = segment[0].number, source[0].number
+            table = None if numbers in known else _found(*segment, *source, n_items)
+            if table is not None:
+                yield *numbers, table
 
 
-def _found(segment: Segment, source: Segment) -> CalibrationTable:
-    table = segment.index.calibration_rows(source.vectors(source.reserve))
-    return replace(table, keys=segment.keys[table.keys])
+def write_missing_tables(catalog: Catalog, segments: Sequence[Sealed], n_items: int) -> None:
+    """Write the tables between segments that are not there, inside a transaction."""
+    known = set(_names(catalog))
+    for last, made in enumerate(segments):
+        write_tables(catalog, tables_between(made, segments[:last], n_items, known))
+
+
+def _found(
+    segment: Segment, living: BoolArray, source: Segment, alive: BoolArray, n_items: int
+) -> CalibrationTable | None:
+    """Return what living strangers of lowest priority find in a segment; None without any."""
+    # No sample goes beyond the cutoff of a segment.
+    limit = min(_ASKED / n_items, segment.cutoff(living))
+    low = np.logical_and.accumulate(source.stranger_priorities < limit)
+    places = np.flatnonzero(low & alive[source.strangers])
+    if not len(places):
+        return None
+    table = segment.index.calibration_rows(source.vectors(source.strangers[places]))
+    return replace(table, queries=places[table.queries], keys=segment.keys[table.keys])
+
+
+def n_known(table: CalibrationTable | None) -> int:
+    """Return how many strangers, the first ones, a table tells of; those dead before it are none.
+
+    All that were asked have a nearest row at least, and the last of them comes last.
+    """
+    return 0 if table is None or not len(table) else int(table.queries[-1]) + 1
 
 
 def write_tables(catalog: Catalog, tables: Iterable[tuple[int, int, CalibrationTable]]) -> None:
@@ -106,25 +143,6 @@ def _read(catalog: Catalog, key: tuple[int, int]) -> CalibrationTable | str:
         return f"{what} cannot be read: {error}"
 
 
-def joint_table(segments: Sequence[Segment], blocks: Blocks) -> CalibrationTable | None:
-    """Return the rows of all queries that were asked of every segment; None if there are none."""
-    tables, first = [], 0
-    for source in segments:
-        own = source.index.calibration_table
-        found = [
-            own if segment is source else blocks.get((segment.number, source.number))
-            for segment in segments
-        ]
-        if own is None or any(table is None for table in found):
-            continue
-        for segment, table in zip(segments, found, strict=True):
-            assert table is not None
-            keys = source.keys[table.keys] if segment is source else table.keys
-            tables.append(replace(table, queries=table.queries + first, keys=keys))
-        first += len(source.reserve)
-    return CalibrationTable.merged(tables) if tables else None
-
-
 def _packed(table: CalibrationTable) -> bytes:
     stream = io.BytesIO()
     for field in fields(table):
@@ -143,8 +161,9 @@ def _unpacked(blob: bytes) -> CalibrationTable:
 __all__ = [
     "Blocks",
     "broken_tables",
-    "joint_table",
+    "n_known",
     "read_tables",
     "tables_between",
+    "write_missing_tables",
     "write_tables",
 ]

@@ -3,8 +3,8 @@
 Promises of single segments do not add up: the miss rate is a mean over the queries that have
 matches, and each segment has other queries. Two segments that miss a half each may miss two thirds
 together. So the thresholds of all segments are solved together, on the rows of the same calibration
-queries. Vectors that wait pass some of the same tests or none, so they are missed no more often;
-deleted or filtered ones leave the rows.
+queries, a sample of the living rows. Vectors that wait pass some of the same tests or none, so they
+are missed no more often; deleted or filtered ones leave the rows.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from memvec.collection._calibration import joint_table
 from memvec.collection._code_scan import CodeScans, WaitingCodes
 from memvec.collection._ranks import Best, known_ranks
+from memvec.collection._sample import Asked, Sample, Samples, joint_table
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
@@ -32,6 +32,7 @@ from memvec.index import (
     Lines,
     Request,
     Slack,
+    lowest_cosine,
     search_bounds,
     search_lines,
 )
@@ -109,14 +110,18 @@ class Promises:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._codes = CodeScans(settings)
+        self._samples = Samples(settings.config.seed)
+        self._asked = Asked()
         self._default = Request(
             settings.miss_rate, settings.guarantee, settings.confidence, explicit=False
         )
-        # By the numbers of segments, and by what of them counts.
-        self._kept: dict[tuple[_Numbers, int], JointPromise] = {}
-        self._recent: dict[tuple[_Numbers, tuple[int, ...]], _Recent] = {}
-        self._ranked: dict[tuple[_Numbers, tuple[int, ...], int, Request], _Ranked] = {}
-        self._table: _Whole | None = None
+        # By the numbers of segments, by the sample, and by what of the segments counts.
+        self._kept: dict[tuple[_Numbers, bytes, float, int], JointPromise] = {}
+        self._recent: dict[tuple[_Numbers, bytes, float, tuple[int, ...]], _Recent] = {}
+        self._ranked: dict[tuple[_Numbers, bytes, tuple[int, ...], int, Request], _Ranked] = {}
+        # By the least cosine that they hold: tables for ranges are a fraction of the others.
+        self._tables: dict[float, _Whole] = {}
+        self._least = lowest_cosine(settings.similarity)
         self._watched: weakref.WeakSet[Segment] = weakref.WeakSet()
         self._lock = threading.Lock()
 
@@ -158,9 +163,10 @@ class Promises:
         if not state.segments:
             by_law = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
             return Promise(request, Lines.one(similarity, np.zeros(1)), by_law)
-        joint = self._joint(state, passing)
+        sample = self._samples.of(state)
+        joint = self._joint(state, sample, passing, self._least)
         slack = joint.for_range(similarity, request, where)
-        certificate = slack.certificate
+        certificate = _of_sample(slack.certificate, sample, state)
         if filtered:
             natural = certificate.source == "reserve"
             certificate = replace(certificate, filter=_CALIBRATED if natural else _NOT_CALIBRATED)
@@ -195,27 +201,33 @@ class Promises:
             fast = request._replace(guarantee="expected", explicit=False)
             first = self.of_best(state, passing, k, fast, where, filtered=filtered)
             return replace(_exact(request, None), first=first)
-        best = self._best_passing(state, passing, k, request) if filtered else None
+        sample = self._samples.of(state)
+        best = self._best_passing(state, sample, passing, k, request) if filtered else None
         about = _CALIBRATED if best else _NOT_CALIBRATED
         if best is None:
-            joint = self._joint(state, [part.alive for part in state.parts])
+            joint = self._joint(state, sample, [part.alive for part in state.parts], -np.inf)
             slack, tries = joint.for_best(k, request, where)
             best = Best(slack, tuple(tries))
-        certificate = best.slack.certificate
+        certificate = _of_sample(best.slack.certificate, sample, state)
         if filtered and not certificate.complete:
             certificate = replace(certificate, filter=about)
         return Promise(request, best.slack.lines, certificate, best.tries, self._codes.of(state))
 
     def _best_passing(
-        self, state: State, passing: Sequence[BoolArray], k: int, request: Request
+        self,
+        state: State,
+        sample: Sample,
+        passing: Sequence[BoolArray],
+        k: int,
+        request: Request,
     ) -> Best | None:
         """Return how to find the k nearest that pass; None where too little is known of them."""
         arrays = tuple(passing[: len(state.segments)])
-        name = (_numbers(state), tuple(id(one) for one in arrays), k, request)
+        name = (_numbers(state), sample.name, tuple(id(one) for one in arrays), k, request)
         with self._lock:
             kept = _taken(self._ranked, name)
         if kept is None:
-            whole = self._whole(state)
+            whole = self._whole(state, sample, -np.inf)
             found = None
             if whole.table is not None:
                 places = [here for here, _ in whole.places]
@@ -227,18 +239,20 @@ class Promises:
                 _keep(self._ranked, name, kept)
         return kept.best
 
-    def _joint(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
-        """Return the promise for the rows of segments that count.
+    def _joint(
+        self, state: State, sample: Sample, passing: Sequence[BoolArray], least: float
+    ) -> JointPromise:
+        """Return the promise for the rows of segments that count, on matches from a cosine on.
 
         The same arrays of rows mean the same promise, and nothing is looked at but which they are.
         """
         arrays = tuple(passing[: len(state.segments)])
-        names = (_numbers(state), tuple(id(one) for one in arrays))
+        names = (_numbers(state), sample.name, least, tuple(id(one) for one in arrays))
         with self._lock:
             known = _taken(self._recent, names)
         if known is not None:
             return known.joint
-        made = self._joint_of_counting(state, arrays)
+        made = self._joint_of_counting(state, sample, arrays, least)
         with self._lock:
             self._watch(state)
             _keep(self._recent, names, _Recent(arrays, made))
@@ -257,23 +271,27 @@ class Promises:
 
         Without the lock, which the thread that gave up the segment may hold: each step is whole.
         """
-        if (table := self._table) is not None and number in table.numbers:
-            self._table = None
+        for least, table in list(self._tables.items()):
+            if number in table.numbers:
+                self._tables.pop(least, None)
+        self._asked.forget(number)
         everything: tuple[dict[Any, Any], ...] = (self._kept, self._recent, self._ranked)
         for kept in everything:
             for key in list(kept):
                 if number in key[0]:
                     kept.pop(key, None)
 
-    def _joint_of_counting(self, state: State, passing: Sequence[BoolArray]) -> JointPromise:
+    def _joint_of_counting(
+        self, state: State, sample: Sample, passing: Sequence[BoolArray], least: float
+    ) -> JointPromise:
         """Return the promise for the rows that count, solved before or now.
 
         What is deleted or filtered matters only if a calibration query has it for a match: other
         changes leave what was solved as it is.
         """
-        whole = self._whole(state)
+        whole = self._whole(state, sample, least)
         counts = whole.counting(passing)
-        key = (whole.numbers, hash(counts.tobytes()))
+        key = (whole.numbers, sample.name, least, hash(counts.tobytes()))
         with self._lock:
             known = _taken(self._kept, key)
         if known is not None:
@@ -284,17 +302,17 @@ class Promises:
             _keep(self._kept, key, made)
         return made
 
-    def _whole(self, state: State) -> _Whole:
-        """Return the rows of all calibration queries against these segments."""
+    def _whole(self, state: State, sample: Sample, least: float) -> _Whole:
+        """Return the rows of the sample against these segments, from a cosine on."""
         numbers = _numbers(state)
-        table = self._table
-        if table is not None and table.numbers == numbers:
+        table = self._tables.get(least)
+        if table is not None and (table.numbers, table.sample) == (numbers, sample.name):
             return table
-        joint = joint_table([part.rows for part in state.segments], state.calibration)
-        whole = _Whole.of(joint, state, numbers)
+        joint = joint_table(state, sample, self._asked, least)
+        whole = _Whole.of(joint, state, numbers, sample.name)
         with self._lock:
             self._watch(state)
-            self._table = whole
+            self._tables[least] = whole
         return whole
 
     def _solved(self, state: State, table: CalibrationTable | None) -> JointPromise:
@@ -332,6 +350,8 @@ class _Whole(NamedTuple):
     ----------
     numbers : tuple of int
         Of the segments.
+    sample : bytes
+        The name of the queries.
     table : CalibrationTable or None
         None without any match.
     places : list of (ndarray, ndarray)
@@ -339,16 +359,20 @@ class _Whole(NamedTuple):
     """
 
     numbers: _Numbers
+    sample: bytes
     table: CalibrationTable | None
     places: list[tuple[IntArray, IntArray]]
 
     @classmethod
-    def of(cls, table: CalibrationTable | None, state: State, numbers: _Numbers) -> _Whole:
+    def of(
+        cls, table: CalibrationTable | None, state: State, numbers: _Numbers, sample: bytes
+    ) -> _Whole:
         """Find the matches of a table."""
         if table is None:
-            return cls(numbers, None, [])
+            return cls(numbers, sample, None, [])
         found = [part.find(table.keys) for part in state.segments]
-        return cls(numbers, table, [(np.flatnonzero(here), rows) for here, rows in found])
+        places = [(np.flatnonzero(here), rows) for here, rows in found]
+        return cls(numbers, sample, table, places)
 
     def counting(self, passing: Sequence[BoolArray]) -> BoolArray:
         """Tell which rows of the table are matches that count."""
@@ -356,6 +380,14 @@ class _Whole(NamedTuple):
         for (here, rows), some in zip(self.places, passing, strict=False):
             counts[here] = some[rows]
         return counts
+
+
+def _of_sample(certificate: Certificate, sample: Sample, state: State) -> Certificate:
+    """Return a certificate that says what its calibration queries are a sample of."""
+    if certificate.source != "reserve":
+        return certificate
+    stale = 1 - sample.population / state.n_items
+    return replace(certificate, population=sample.population, stale=stale)
 
 
 def _numbers(state: State) -> _Numbers:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from memvec.collection._calibration import broken_tables
+from memvec.collection._calibration import broken_tables, write_missing_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import (
     CHECKSUM,
@@ -202,9 +202,10 @@ def _repairs(
     for first_key, text in list(broken_blobs(catalog, settings.dim)):
         catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
         yield f"{text} They were dropped."
-    for tables, text in list(broken_tables(catalog)):
+    broken = list(broken_tables(catalog))
+    for tables, text in broken:
         catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
-        yield f"{text} It was dropped; compact() calibrates anew."
+        yield f"{text} It was made anew."
     yield from _accepted_items(catalog)
     for text in list(used_numbers(catalog)):
         _skip_used_numbers(catalog)
@@ -218,6 +219,8 @@ def _repairs(
                 lost.append(segment_folder(folder, number))
             yield f"{problems[0]} {made or _DROPPED}"
     yield from _matched(catalog, folder, settings)
+    if broken or done.made:
+        _calibrate_anew(catalog, folder)
 
 
 def _sealed_keys(catalog: Catalog, settings: Settings) -> IntArray:
@@ -291,6 +294,17 @@ def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
         sql = "INSERT INTO items (key, id, metadata, deleted) VALUES (?, ?, ?, ?)"
         catalog.execute_many(sql, rows)
         yield f"{len(without_item)} vectors without an item were marked as deleted."
+
+
+def _calibrate_anew(catalog: Catalog, folder: Path) -> None:
+    """Let segments that are new to each other find what the promise rests on."""
+    dead = [key for (key,) in catalog.rows("SELECT key FROM items WHERE deleted = 1")]
+    segments = [
+        Segment.open(segment_folder(folder, number), number, files)
+        for number, files in files_of_segments(catalog).items()
+    ]
+    living = [(one, ~np.isin(one.keys, dead)) for one in segments]
+    write_missing_tables(catalog, living, max(_n_items(catalog), 1))
 
 
 __all__ = ["Repair", "repair_collection"]

@@ -47,7 +47,7 @@ def rewrite(
             with scratch_rows(scratch, before, keys, store.settings.dim) as vectors:
                 files = Segment.write(folder, vectors, keys, store.settings, progress)
         made = Segment.open(folder, number, files) if len(keys) else None
-        tables = [] if made is None else list(tables_between(made, _kept(before, segments)))
+        tables = [] if made is None else _tables(before, made, segments)
         with store.catalog.lock:
             last = before.waiting.keys[-1] if waiting and len(before.waiting.keys) else -1
             _commit(store.catalog, number, len(keys), files, segments, int(last), purged, tables)
@@ -63,9 +63,16 @@ def rewrite(
     return len(keys)
 
 
-def _kept(state: State, gone: Sequence[Part[Segment]]) -> list[Segment]:
+def _tables(
+    before: State, made: Segment, gone: Sequence[Part[Segment]]
+) -> list[tuple[int, int, CalibrationTable]]:
+    """Return what a new segment and those that stay find in each other."""
     numbers = {part.rows.number for part in gone}
-    return [part.rows for part in state.segments if part.rows.number not in numbers]
+    others = [
+        (part.rows, part.alive) for part in before.segments if part.rows.number not in numbers
+    ]
+    everything = np.ones(len(made), dtype=bool)
+    return list(tables_between((made, everything), others, before.n_items))
 
 
 def _concatenated(arrays: list[IntArray]) -> IntArray:

@@ -7,7 +7,7 @@ import os
 import re
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,12 +16,13 @@ import numpy as np
 
 from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
 from memvec.collection._plain import check_tree
+from memvec.collection._priority import priorities, rows_to_hold_out
 from memvec.collection._refusals import refusals
 from memvec.collection._settings import Settings
 from memvec.errors import CorruptIndexError, FileFormatError
-from memvec.index import Index, IndexConfig
+from memvec.index import Index
 from memvec.storage import disk, open_folder, write_folder
-from memvec.types import Float32Array, IntArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 SEGMENTS = "segments"
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
@@ -31,6 +32,8 @@ FILE_NAME = re.compile(r"(items/)?(manifest\.json|g[0-9]{6,18}/[a-z][a-z0-9_]{0,
 _FOLDER_NAME = re.compile(r"items|g[0-9]{6,18}")
 # Beside the index: which item each of its rows is.
 _ITEMS = "items"
+# Rows in units whose priorities are remembered, the lowest ones: one of them is mostly alive.
+_INSIDERS = 1000
 
 
 def segment_folder(folder: Path, number: int) -> Path:
@@ -83,7 +86,8 @@ class Segment:
             guarantee=settings.guarantee,
             confidence=settings.confidence,
             similarities=settings.listed,
-            config=_fitting(settings.config, len(vectors)),
+            held_out=rows_to_hold_out(keys, settings.dim, settings.config),
+            config=settings.config,
             progress=progress,
         )
         index.save(folder)
@@ -121,9 +125,40 @@ class Segment:
         return sum(file.size for file in self.files.values())
 
     @cached_property
-    def reserve(self) -> IntArray:
-        """The rows that are calibrated on, in that order."""
-        return self.index.reserve
+    def strangers(self) -> IntArray:
+        """The rows whose matches no unit has put beside them, by rising priority.
+
+        They are the reserve, which is in no unit, and a row that is alone in the only unit: all its
+        matches are in the reserve.
+        """
+        reserve = self.index.reserve
+        if len(reserve) < len(self) - 1:
+            return reserve
+        return np.concatenate([reserve, np.setdiff1d(np.arange(len(self)), reserve)])
+
+    @cached_property
+    def stranger_priorities(self) -> Float64Array:
+        """The priorities of the strangers."""
+        return priorities(self.keys[self.strangers], self.index.config.seed)
+
+    @cached_property
+    def _insiders(self) -> tuple[IntArray, Float64Array]:
+        """The rows of lowest priority that are no strangers, and their priorities, rising."""
+        rows = np.setdiff1d(np.arange(len(self)), self.strangers)
+        found = priorities(self.keys[rows], self.index.config.seed)
+        lowest = np.argsort(found, kind="stable")[:_INSIDERS]
+        return rows[lowest], found[lowest]
+
+    def cutoff(self, alive: BoolArray) -> float:
+        """Return the lowest priority of a living row that is no stranger; infinity without any."""
+        rows, found = self._insiders
+        living = alive[rows]
+        if living.any():
+            return float(found[np.argmax(living)])
+        others = np.setdiff1d(np.flatnonzero(alive), self.strangers)
+        if not len(others):
+            return np.inf
+        return float(priorities(self.keys[others], self.index.config.seed).min())
 
     def vectors(self, rows: IntArray) -> Float32Array:
         """Return the vectors of some rows."""
@@ -176,13 +211,6 @@ def _undo_each_other(rows: IntArray, places: IntArray) -> bool:
         return False
     inside = all(((one >= 0) & (one < len(rows))).all() for one in (rows, places))
     return inside and bool((places[rows] == np.arange(len(rows))).all())
-
-
-def _fitting(config: IndexConfig, n_rows: int) -> IndexConfig:
-    """Return the configuration for a segment of few rows: a reserve leaves at least one."""
-    if config.reserve == "auto":
-        return config
-    return replace(config, reserve=min(config.reserve, n_rows - 1))
 
 
 def remove_segment(folder: Path) -> None:

@@ -1,6 +1,6 @@
 """The index of a fixed set of vectors: design, build, search, results."""
 
-from memvec.index._calibration import Slack
+from memvec.index._calibration import Slack, lowest_cosine
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import IndexDesign
@@ -48,6 +48,7 @@ __all__ = [
     "explain_pair",
     "largest_reserve",
     "likely_similarities",
+    "lowest_cosine",
     "profile_machine",
     "scan_by_codes",
     "search_best",

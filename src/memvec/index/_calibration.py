@@ -34,8 +34,8 @@ from memvec.guarantee import (
     upper_end,
 )
 from memvec.index._cascades import Cascade
-from memvec.index._evidence import LARGEST_K, Evidence
-from memvec.index._families import FOR_PROMISE, Families
+from memvec.index._evidence import LARGEST_K, LOWEST_SHARE, Evidence
+from memvec.index._families import FOR_PROMISE, SPARE_WIDTH, Families
 from memvec.index._lines import Lines
 from memvec.index._planting import Planting
 from memvec.kernels import MATCH_SLACK, blocks
@@ -445,9 +445,17 @@ class Calibration:
         return most + _ROUNDING
 
 
+def lowest_cosine(similarity: float) -> float:
+    """Return the cosine below which no row of a table bears on ranges.
+
+    The similarity is that of the build; searches for the k nearest need the other rows.
+    """
+    return min(LOWEST_SHARE * similarity, similarity - SPARE_WIDTH) - MATCH_SLACK
+
+
 def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Array:
     """Return −Φ⁻¹ of each stage's share of the miss rate; none for a stage without a share."""
     return np.where(stage_shares > 0, -special.ndtri(stage_shares * miss_rate), 0.0)
 
 
-__all__ = ["Calibration", "Slack"]
+__all__ = ["Calibration", "Slack", "lowest_cosine"]

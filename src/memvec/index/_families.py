@@ -14,7 +14,7 @@ from memvec.index._planting import Planting
 # What is planted for the family is drawn apart from what is planted for the promise.
 FOR_PROMISE, FOR_FAMILY = 0, 1
 # Pairs this much below a similarity are spare, if so many queries have some.
-_SPARE_WIDTH = 0.1
+SPARE_WIDTH = 0.1
 _FEWEST_SPARE = 200
 _MOST_KEPT = 4 << 20
 
@@ -59,7 +59,7 @@ class Families:
     def _chosen(self, at: float, miss_rate: float, natural: bool) -> ThresholdFamily:
         spare = None
         if natural and self._table is not None:
-            spare = self._table.just_below(at, _SPARE_WIDTH)
+            spare = self._table.just_below(at, SPARE_WIDTH)
         if spare is None or spare.n_queries < _FEWEST_SPARE:
             if at > self._designed_for:
                 return self.at(self._designed_for, miss_rate, natural)
@@ -69,4 +69,4 @@ class Families:
         return ThresholdFamily.of_pairs(spare, shares, most, miss_rate)
 
 
-__all__ = ["FOR_FAMILY", "FOR_PROMISE", "Families"]
+__all__ = ["FOR_FAMILY", "FOR_PROMISE", "SPARE_WIDTH", "Families"]

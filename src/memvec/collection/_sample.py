@@ -1,0 +1,254 @@
+"""The calibration queries of a collection: at every moment a uniform sample of its living rows.
+
+They are the living rows with priorities below a bound. Rows that wait are in no unit, and so
+natural queries. Of a segment, the strangers are; the first living row in one of its units ends the
+sample, as does a stranger that some segment was not asked about.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from memvec.collection._calibration import Blocks, n_known
+from memvec.collection._priority import priorities
+from memvec.collection._segment import Segment
+from memvec.collection._state import Part, State
+from memvec.guarantee import CalibrationTable
+from memvec.types import BoolArray, Float32Array, IntArray
+
+# Rows of a sample, on average: as many as the reserve of one large segment.
+_SAMPLE = 2000
+# A sample is drawn anew when this share of the living rows has come since, and not before so many
+# have: to draw it takes as long as hundreds of searches. What has come since waits, and is found.
+_STALE_SHARE, _LEAST_STEP = 0.02, 16
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Living rows to calibrate on.
+
+    Attributes
+    ----------
+    chosen : tuple of ndarray
+        For each segment the places of its rows among its strangers.
+    waiting : ndarray of int
+        Rows that wait.
+    keys : ndarray of int
+        The items of all of them: those of segments in turn, then those that wait.
+    below : float
+        Their priorities are below this.
+    population : int
+        Living rows that they are a sample of.
+    """
+
+    chosen: tuple[IntArray, ...]
+    waiting: IntArray
+    keys: IntArray
+    below: float
+    population: int
+
+    @cached_property
+    def name(self) -> bytes:
+        """Tells the sample from others; the same rows make the same tables."""
+        return self.keys.tobytes()
+
+
+class Samples:
+    """Draws the sample of a state; the last one is kept as long as its rows live."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._kept: _Drawn | None = None
+
+    def of(self, state: State) -> Sample:
+        """Return the sample of a state; it depends on nothing else."""
+        kept = self._kept
+        n_waiting = n_represented(state)
+        if kept is None or not kept.is_of(state, n_waiting):
+            kept = _Drawn.of(state, n_waiting, self._seed)
+            self._kept = kept
+        return kept.sample
+
+
+def n_represented(state: State) -> int:
+    """Return how many rows that wait, the first ones, a sample is drawn of.
+
+    They end at a multiple of a power of two among the keys: the sample of a growing collection so
+    changes seldom, and at the same rows in every process.
+    """
+    keys = state.waiting.keys
+    if not len(keys):
+        return 0
+    share = max(_LEAST_STEP, int(_STALE_SHARE * state.n_items))
+    step = 1 << (share.bit_length() - 1)
+    return int(np.searchsorted(keys, (int(keys[-1]) + 1) // step * step))
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawn:
+    """A sample, and the rows that were alive; arrays are held, so that no others take their place.
+
+    Attributes
+    ----------
+    alive : tuple of ndarray
+        Of each segment.
+    first_key : int
+        Of the rows that wait.
+    waiting : ndarray of bool
+        Which of them are alive, as far as they are represented.
+    """
+
+    alive: tuple[BoolArray, ...]
+    first_key: int
+    waiting: BoolArray
+    sample: Sample
+
+    @classmethod
+    def of(cls, state: State, n_waiting: int, seed: int) -> _Drawn:
+        alive = tuple(part.alive for part in state.segments)
+        waiting = state.waiting.alive[:n_waiting]
+        sample = _drawn(state, n_waiting, seed)
+        return cls(alive, _first_key(state), waiting, sample)
+
+    def is_of(self, state: State, n_waiting: int) -> bool:
+        """Tell whether the same rows live in another state."""
+        return (
+            len(self.alive) == len(state.segments)
+            and all(a is part.alive for a, part in zip(self.alive, state.segments, strict=True))
+            and self.first_key == _first_key(state)
+            and np.array_equal(self.waiting, state.waiting.alive[:n_waiting])
+        )
+
+
+def _first_key(state: State) -> int:
+    return int(state.waiting.keys[0]) if len(state.waiting.keys) else -1
+
+
+def _drawn(state: State, n_waiting: int, seed: int) -> Sample:
+    """Return the rows below the bound that what is known of them allows."""
+    alive = state.waiting.alive[:n_waiting]
+    population = sum(part.n_alive for part in state.segments) + int(np.count_nonzero(alive))
+    # Not by the priorities of the rows themselves, whose number is so left to chance: a bound that
+    # looks at nothing is as good for one row as for another.
+    below = min([_SAMPLE / max(population, 1), *_bounds(state)])
+    chosen = tuple(
+        np.flatnonzero(_living(part) & (part.rows.stranger_priorities < below))
+        for part in state.segments
+    )
+    low = priorities(state.waiting.keys[:n_waiting], seed) < below
+    waiting = np.flatnonzero(alive & low)
+    keys = [
+        part.keys[part.rows.strangers[places]]
+        for part, places in zip(state.segments, chosen, strict=True)
+    ]
+    return Sample(
+        chosen, waiting, np.concatenate([*keys, state.waiting.keys[waiting]]), below, population
+    )
+
+
+def _bounds(state: State) -> Iterator[float]:
+    """Yield priorities that end the sample; segments without a living row have none."""
+    segments = [part for part in state.segments if part.n_alive]
+    for part in segments:
+        source = part.rows
+        yield source.cutoff(part.alive)
+        known = [
+            n_known(state.calibration.get((other.rows.number, source.number)))
+            for other in segments
+            if other is not part
+        ]
+        first = min(known, default=len(source.strangers))
+        unknown = source.stranger_priorities[first:][_living(part)[first:]]
+        yield float(unknown.min(initial=np.inf))
+
+
+def _living(part: Part[Segment]) -> BoolArray:
+    """Tell which strangers of a segment are alive."""
+    return np.asarray(part.alive[part.rows.strangers])
+
+
+class Asked:
+    """What rows that wait find in segments: asked once for each, and kept while it is of use."""
+
+    def __init__(self) -> None:
+        # By the number of a segment; queries are numbered by their keys.
+        self._kept: dict[int, CalibrationTable] = {}
+        self._lock = threading.Lock()
+
+    def of(self, segment: Segment, keys: IntArray, vectors: Float32Array) -> CalibrationTable:
+        """Return the matches of rows in a segment, queries numbered by the keys, which rise."""
+        with self._lock:
+            tables = []
+            fresh = np.ones(len(keys), dtype=bool)
+            if (kept := self._kept.get(segment.number)) is not None:
+                tables.append(kept.rows(np.isin(kept.queries, keys)))
+                fresh = ~np.isin(keys, kept.queries)
+            if fresh.any():
+                table = segment.index.calibration_rows(vectors[fresh])
+                asked = keys[fresh]
+                tables.append(
+                    replace(table, queries=asked[table.queries], keys=segment.keys[table.keys])
+                )
+            found = tables[0] if len(tables) == 1 else CalibrationTable.merged(tables)
+            self._kept[segment.number] = found
+            return found
+
+    def forget(self, number: int) -> None:
+        """Drop what was found in a segment."""
+        self._kept.pop(number, None)
+
+
+def joint_table(
+    state: State, sample: Sample, asked: Asked, least: float
+) -> CalibrationTable | None:
+    """Return the matches of the sample in all segments, from a cosine on; None without any.
+
+    Matches among the rows that wait are left out. They are scanned, so that they are missed less
+    than others or not at all: with them, the share that a query misses would be no larger, and
+    more queries would have a share of nothing.
+    """
+    segments = [part.rows for part in state.segments if part.n_alive]
+    tables: list[CalibrationTable] = []
+    first = 0
+    for source, places in zip(state.segments, sample.chosen, strict=True):
+        if len(places):
+            numbers = np.full(len(source.rows.strangers), -1)
+            numbers[places] = np.arange(first, first + len(places))
+            found = _tables_of_source(source.rows, segments, state.calibration)
+            tables += [_renumbered(table, numbers[table.queries], least) for table in found]
+        first += len(places)
+    if len(sample.waiting):
+        keys = state.waiting.keys[sample.waiting]
+        vectors = state.waiting.rows.vectors(sample.waiting)
+        for segment in segments:
+            table = asked.of(segment, keys, vectors)
+            queries = first + np.searchsorted(keys, table.queries)
+            tables.append(_renumbered(table, queries, least))
+    return CalibrationTable.merged(tables) if sum(map(len, tables)) else None
+
+
+def _tables_of_source(
+    source: Segment, segments: Sequence[Segment], blocks: Blocks
+) -> Iterator[CalibrationTable]:
+    """Yield what the strangers of a segment find in each of several."""
+    for segment in segments:
+        if segment is not source:
+            table = blocks.get((segment.number, source.number))
+        elif (table := source.index.calibration_table) is not None:
+            table = replace(table, keys=source.keys[table.keys])
+        if table is not None:
+            yield table
+
+
+def _renumbered(table: CalibrationTable, queries: IntArray, least: float) -> CalibrationTable:
+    """Return the rows from a cosine on, with the numbers that queries have now; −1 is for none."""
+    kept = (queries >= 0) & (table.cosines >= least)
+    return replace(table.rows(kept), queries=queries[kept])
+
+
+__all__ = ["Asked", "Sample", "Samples", "joint_table", "n_represented"]
