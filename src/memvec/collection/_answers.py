@@ -11,6 +11,7 @@ import numpy as np
 from memvec.collection._promise import Promise
 from memvec.collection._state import Part
 from memvec.collection._waiting import Waiting
+from memvec.evaluation import Ranges
 from memvec.index import Found, Lines, Work, search_best
 from memvec.kernels import collect_matches, run_blocks
 from memvec.types import BoolArray, Float32Array, IntArray
@@ -63,6 +64,11 @@ class Answer:
     def ordered(self) -> Answer:
         """Return the matches by query, falling score, and key."""
         return self.taken(np.lexsort((self.keys, -self.scores, self.queries)))
+
+    def ranges(self, n_queries: int) -> Ranges:
+        """Return an ordered answer as one row of keys for each query."""
+        bounds = np.searchsorted(self.queries, np.arange(n_queries + 1))
+        return Ranges(bounds, self.keys, self.scores)
 
     def taken(self, chosen: IntArray | BoolArray) -> Answer:
         """Return some of the matches."""

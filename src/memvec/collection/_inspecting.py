@@ -7,14 +7,25 @@ from dataclasses import replace
 import numpy as np
 
 from memvec import checks
+from memvec.collection._given import GivenQueries
 from memvec.collection._ids import Id, checked_ids
+from memvec.collection._live import Live
 from memvec.collection._promise import Guarantee, Promise
 from memvec.collection._searching import Searches, Where
 from memvec.collection._state import State
 from memvec.errors import InvalidValueError
 from memvec.evaluation import Ranges, count_misses
-from memvec.guarantee import NullLaw, significance
-from memvec.index import Explanation, Request, StageView, Verification, explain_pair
+from memvec.guarantee import Certificate, Draw, NullLaw, Rule, significance
+from memvec.index import (
+    Explanation,
+    Health,
+    Request,
+    StageView,
+    Verification,
+    check_enough,
+    explain_pair,
+    share_of_queries,
+)
 from memvec.kernels import canonical_score_pairs
 from memvec.types import ArrayLike, BoolArray, Float32Array
 
@@ -158,9 +169,61 @@ class Inspections(Searches):
         caller: str,
     ) -> Ranges:
         promise = self._promise(state, passing, level, request, where, caller)
-        answer = self._range(state, passing, rows, level, promise, None)
-        bounds = np.searchsorted(answer.queries, np.arange(len(rows) + 1))
-        return Ranges(bounds, answer.keys, answer.scores)
+        return self._range(state, passing, rows, level, promise, None).ranges(len(rows))
+
+    @property
+    def shadow(self) -> float:
+        """The share of range queries that are compared with the exhaustive search.
+
+        By default they take at most 2 % of the time, by the cost model; 0 compares none.
+        """
+        return self._shadow(self._state())
+
+    @shadow.setter
+    def shadow(self, share: float) -> None:
+        self._share = share_of_queries(share, "Collection.shadow")
+
+    @property
+    def health(self) -> Health:
+        """How the promise is being kept: queries seen, compared in the shadow, drifted."""
+        return self._live.monitor.health
+
+    def recalibrate(
+        self, queries: ArrayLike | None = None, *, progress: bool | None = None
+    ) -> Certificate:
+        """Solve anew on recent queries, or on queries given, and return what is promised then.
+
+        Searches of this process use the new evidence from then on; it is not written to the disk.
+        Segments that are sealed later are asked the same queries when they are first searched.
+        Tallies and the watch for drift start again. An error changes nothing.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim), optional
+            Queries like those to come. By default those of this process that were looked at: one in
+            six, each once, the last 2,000. Copies of sealed vectors are left out.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+        """
+        where = "Collection.recalibrate"
+        recent, seed = self._live.monitor.recent, self.settings.config.seed
+        rows = recent.rows(self.dim)
+        if queries is not None:
+            rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        state, level = self._state(), self.settings.similarity
+        given = GivenQueries(rows)
+        made = Live(self.settings, given, recent)
+        have, needed = 0, Rule("expected", self.settings.miss_rate).queries_needed
+        if len(rows) and state.segments:
+            self._check_segments(state)
+            given.find([part.rows for part in state.segments], progress)
+            have, needed = made.promises.support(state, level)
+        check_enough(have, needed, level, len(rows), given.n_left_out, where)
+        recent.remember([Draw.of(row, seed).digest for row in rows])
+        self._live = made
+        request = made.promises.request(None, None, None, where)
+        alive = [part.alive for part in state.parts]
+        return self._promise(state, alive, level, request, None, where).certificate
 
 
 __all__ = ["Inspections"]

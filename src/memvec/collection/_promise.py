@@ -19,24 +19,26 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 
 from memvec.collection._code_scan import CodeScans, WaitingCodes
+from memvec.collection._given import GivenQueries
 from memvec.collection._ranks import Best, known_ranks
 from memvec.collection._sample import Asked, Sample, Samples, joint_table
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
-from memvec.guarantee import CalibrationTable, Certificate
+from memvec.guarantee import CalibrationTable, Certificate, Level
 from memvec.index import (
     Found,
     Guarantee,
     JointPromise,
     Lines,
+    NeededSlack,
     Request,
     Slack,
     lowest_cosine,
     search_bounds,
     search_lines,
 )
-from memvec.types import BoolArray, Float32Array, IntArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -107,8 +109,10 @@ class Promises:
     what was kept for it would keep its files on the disk.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, given: GivenQueries | None = None) -> None:
         self._settings = settings
+        # What is calibrated on instead of the reserves.
+        self._given = given
         self._codes = CodeScans(settings)
         self._samples = Samples(settings.config.seed)
         self._asked = Asked()
@@ -168,12 +172,28 @@ class Promises:
         slack = joint.for_range(similarity, request, where)
         certificate = _of_sample(slack.certificate, sample, state)
         if filtered:
-            natural = certificate.source == "reserve"
-            certificate = replace(certificate, filter=_CALIBRATED if natural else _NOT_CALIBRATED)
+            about = _CALIBRATED if certificate.natural else _NOT_CALIBRATED
+            certificate = replace(certificate, filter=about)
         if by_units and not certificate.complete:
             certificate = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
         waiting = self._codes.of(state)
         return Promise(request, slack.lines, certificate, waiting=waiting)
+
+    def needed_slack(
+        self, state: State, similarity: float, request: Request, level: Level
+    ) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how to tell the slack that matches need, and that of the calibration queries."""
+        return self._living(state).promises.needed_slack(similarity, request, level)
+
+    def support(self, state: State, similarity: float) -> tuple[int, int]:
+        """Return how many calibration queries have living matches, and how many are needed."""
+        promises = self._living(state).promises
+        return promises.calibration.n_calibration_queries(similarity), promises.queries_needed
+
+    def _living(self, state: State) -> JointPromise:
+        """Return the promise for ranges of everything that was not deleted."""
+        alive = [part.alive for part in state.parts]
+        return self._joint(state, self._samples.of(state), alive, self._least)
 
     def of_best(
         self,
@@ -308,7 +328,10 @@ class Promises:
         table = self._tables.get(least)
         if table is not None and (table.numbers, table.sample) == (numbers, sample.name):
             return table
-        joint = joint_table(state, sample, self._asked, least)
+        if self._given is None:
+            joint = joint_table(state, sample, self._asked, least)
+        else:
+            joint = self._given.table([part.rows for part in state.segments])
         whole = _Whole.of(joint, state, numbers, sample.name)
         with self._lock:
             self._watch(state)
@@ -324,7 +347,8 @@ class Promises:
             similarity=self._settings.similarity,
             similarities=self._settings.listed,
             default=self._default,
-            calibrated=newest.calibrated,
+            source="reserve" if self._given is None else "queries",
+            calibrated=newest.calibrated if self._given is None else self._given.calibrated,
             state=newest.state,
         )
 

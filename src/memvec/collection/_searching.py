@@ -18,6 +18,7 @@ from memvec.collection._answers import (
 )
 from memvec.collection._filters import Bitmaps
 from memvec.collection._items import Item
+from memvec.collection._live import Live, default_share
 from memvec.collection._lookup import Lookup
 from memvec.collection._naming import MovedError, named, still_named
 from memvec.collection._open_units import UNIT_SIZE, OpenUnits
@@ -26,7 +27,8 @@ from memvec.collection._results import CollectionHits, CollectionTopHits, Match
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError, InvalidValueError
-from memvec.index import Request
+from memvec.guarantee import Certificate
+from memvec.index import Request, share_of_queries
 from memvec.kernels import blocks
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
@@ -47,7 +49,9 @@ class Searches(Lookup):
     def __init__(self, store: Store, *, verify: bool, online: Online) -> None:
         super().__init__(store, verify=verify)
         self._bitmaps = Bitmaps(store.catalog)
-        self._promises = Promises(store.settings)
+        # Replaced as a whole where a search may be under way.
+        self._live = Live(store.settings)
+        self._share: float | None = None
         self._open_units: OpenUnits | None = None
         if online == "units":
             config = store.settings.config
@@ -58,8 +62,12 @@ class Searches(Lookup):
         """Let the next writer in; nothing is lost without it."""
         super().close()
         # What was solved for segments, and codes of what waits, would keep their memory.
-        self._bitmaps, self._promises = Bitmaps(self._store.catalog), Promises(self.settings)
+        self._bitmaps, self._live = Bitmaps(self._store.catalog), Live(self.settings)
         self._open_units = None
+
+    @property
+    def _promises(self) -> Promises:
+        return self._live.promises
 
     def range_search(
         self,
@@ -70,6 +78,7 @@ class Searches(Lookup):
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
         where: Where | None = None,
+        shadow: float | None = None,
         threads: int | None = None,
     ) -> CollectionHits:
         """Find everything above a similarity.
@@ -94,6 +103,9 @@ class Searches(Lookup):
             $gte, $lt, $lte, $in, $nin, $exists, $and, $or and $not; a plain value means $eq.
             Numbers are compared with numbers and strings with strings; $ne and $nin hold where the
             field is missing.
+        shadow : float, optional
+            Compare this share of the queries with the exhaustive search and keep the tally in
+            `health`; `Collection.shadow` by default. Searches with a filter are not compared.
         threads : int, optional
             How many threads share the queries; the answer does not depend on it.
 
@@ -116,15 +128,18 @@ class Searches(Lookup):
         rows = checks.unit_queries(queries, "queries", where_from, dim=self.dim)
         level = self._similarity(similarity, where_from)
         request = self._range_request(miss_rate, guarantee, confidence, where_from)
+        share = None if shadow is None else share_of_queries(shadow, where_from)
         check_threads(threads, where_from)
 
         def ask(state: State) -> CollectionHits:
+            live = self._live
             passing = self._bitmaps.passing(state, where, where_from)
             promise = self._promise(state, passing, level, request, where, where_from)
             answer = self._range(state, passing, rows, level, promise, threads)
-            bounds = np.searchsorted(answer.queries, np.arange(len(rows) + 1))
             ids = named(self._store.catalog, answer)
-            return CollectionHits(bounds, ids, answer.scores, promise.certificate, answer.work)
+            certificate = self._observed(live, state, rows, answer, promise, where, share)
+            bounds = answer.ranges(len(rows)).offsets
+            return CollectionHits(bounds, ids, answer.scores, certificate, answer.work)
 
         return self._of_one_state(ask)
 
@@ -156,11 +171,14 @@ class Searches(Lookup):
         request = self._range_request(miss_rate, guarantee, confidence, where_from)
         check_threads(threads, where_from)
         state, passing = self._passing(where, where_from)
+        live = self._live
         promise = self._promise(state, passing, level, request, where, where_from)
 
         def stream() -> Iterator[Match]:
             for start, stop in blocks(len(rows), _QUERIES_AT_ONCE):
-                answer = self._range(state, passing, rows[start:stop], level, promise, threads)
+                some = rows[start:stop]
+                answer = self._range(state, passing, some, level, promise, threads)
+                self._observed(live, state, some, answer, promise, where)
                 yield from self._matches(answer, start)
 
         return stream()
@@ -236,8 +254,10 @@ class Searches(Lookup):
         level = self._similarity(similarity, where_from)
         check_threads(threads, where_from)
         state, passing = self._passing(where, where_from)
+        live = self._live
         promise = self._promise(state, passing, level, request, where, where_from)
         answer = self._range(state, passing, rows, level, promise, threads)
+        self._observed(live, state, rows, answer, promise, where)
         return np.bincount(answer.queries, minlength=len(rows))
 
     def search(
@@ -281,6 +301,7 @@ class Searches(Lookup):
         check_threads(threads, where_from)
 
         def ask(state: State) -> CollectionTopHits:
+            live = self._live
             k = min(wanted, max(state.n_items, _FILLED))
             passing = self._bitmaps.passing(state, where, where_from)
             parts = list(self._checked_parts(state, passing))
@@ -293,7 +314,10 @@ class Searches(Lookup):
             )
             best = exact_best_of_parts if promise.is_exact else best_of_parts
             answer = best(parts, rows, k, promise, threads)
-            return self._top(answer, len(rows), k, promise)
+            top = self._top(answer, len(rows), k, promise)
+            looked_at, _ = live.monitor.count(len(rows))
+            live.monitor.look_at(looked_at, rows, answer.ranges(len(rows)), None)
+            return replace(top, certificate=live.monitor.marked(top.certificate))
 
         return self._of_one_state(ask)
 
@@ -331,9 +355,29 @@ class Searches(Lookup):
         n_vectors = sum(len(part.keys) for part in state.parts)
         return Answer.of_parts(answers, len(rows), n_vectors).ordered()
 
+    def _observed(
+        self,
+        live: Live,
+        state: State,
+        rows: Float32Array,
+        answer: Answer,
+        promise: Promise,
+        where: Where | None,
+        share: float | None = None,
+    ) -> Certificate:
+        """Take note of live queries, unless a new calibration came between."""
+        if live is not self._live:
+            return promise.certificate
+        share = self._shadow(state) if share is None else share
+        return live.observed(state, rows, answer, promise, share, filtered=where is not None)
+
+    def _shadow(self, state: State) -> float:
+        """Return the share of queries that are compared with the exhaustive search."""
+        return default_share(state, self.dim) if self._share is None else self._share
+
     def _top(self, answer: Answer, n_queries: int, k: int, promise: Promise) -> CollectionTopHits:
         ids = named(self._store.catalog, answer)
-        bounds = np.searchsorted(answer.queries, np.arange(n_queries + 1))
+        bounds = answer.ranges(n_queries).offsets
         found = CollectionHits(bounds, ids, answer.scores, promise.certificate, answer.work)
         return CollectionTopHits.of(found, k)
 

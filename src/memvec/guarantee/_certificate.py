@@ -90,6 +90,9 @@ class Certificate:
         Vectors that the calibration queries are a sample of, where they are stored vectors.
     stale : float
         The share of stored vectors that came after the sample was drawn.
+    live : tuple of float or None
+        A 95 % interval of the miss rate of the live queries, set once it contradicts the promise:
+        some of them were compared with the exhaustive search, and missed more.
 
     Examples
     --------
@@ -124,6 +127,12 @@ class Certificate:
     profile: MissProfile | None = None
     population: int | None = None
     stale: float = 0.0
+    live: tuple[float, float] | None = None
+
+    @property
+    def natural(self) -> bool:
+        """Whether the promise rests on calibration queries, which others can drift from."""
+        return self.source in ("reserve", "queries")
 
     @property
     def planted(self) -> bool:
@@ -134,6 +143,11 @@ class Certificate:
         lines = [self._statement(), *self._evidence()]
         if self.drifted:
             lines.append("Recent queries differ from the calibration queries: do not rely on it.")
+        if self.live is not None:
+            low, high = (_percent(end) for end in self.live)
+            lines.append(
+                f"Live queries miss more: {low:.2g} to {high:.2g} %, measured on some of them."
+            )
         if self.filter is not None:
             lines.append(f"Filter: {self.filter}.")
         return "\n  ".join(lines)
@@ -188,9 +202,10 @@ class Certificate:
             fields: dict[str, Any] = json.loads(text)
             slacks = fields.pop("thresholds", {}).items()
             thresholds = {k: math.inf if v is None else float(v) for k, v in slacks}
-            if fields.get("interval") is not None:
-                low, high = fields["interval"]
-                fields["interval"] = float(low), float(high)
+            for name in ("interval", "live"):
+                if fields.get(name) is not None:
+                    low, high = fields[name]
+                    fields[name] = float(low), float(high)
             if fields.get("profile") is not None:
                 fields["profile"] = MissProfile.from_dict(fields["profile"])
             made = cls(**fields, thresholds=thresholds)

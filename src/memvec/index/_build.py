@@ -69,6 +69,13 @@ class IndexParts:
         """The search that misses nothing."""
         return BoundedSearch(self.cascade)
 
+    def with_evidence(self, evidence: Evidence) -> IndexParts:
+        """Return the same index, calibrated on something else."""
+        made = dataclasses.replace(self, evidence=evidence)
+        if "bounded" in self.__dict__:  # it does not depend on evidence, and takes long to make
+            made.__dict__["bounded"] = self.bounded
+        return made
+
     def complete(self, similarity: float | None) -> Certificate:
         """Return the certificate of a search that misses nothing."""
         state = self.evidence.state
@@ -170,7 +177,7 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
         }
     evidence = _fields(parts.evidence)
     table, law = evidence.pop("table"), evidence.pop("null_law")
-    arrays |= {"calibration_peaks": evidence.pop("peaks"), "null_cosines": law.cosines}
+    arrays["null_cosines"] = law.cosines
     meta["evidence"] = evidence | {"null_dimension": law.dimension, "table": None}
     if table is not None:
         meta["evidence"]["table"] = table.checksum
@@ -261,7 +268,7 @@ def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
             f"the checksum (CRC-32) of the calibration is {found!r}, saved was {saved!r}."
         )
     law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
-    return Evidence(table=table, null_law=law, peaks=arrays["calibration_peaks"], **settings)
+    return Evidence(table=table, null_law=law, **settings)
 
 
 def _as_json(config: IndexConfig) -> dict[str, Any]:

@@ -37,6 +37,7 @@ from memvec.index._cascades import Cascade
 from memvec.index._evidence import LARGEST_K, LOWEST_SHARE, Evidence
 from memvec.index._families import FOR_PROMISE, SPARE_WIDTH, Families
 from memvec.index._lines import Lines
+from memvec.index._needed import NeededSlack
 from memvec.index._planting import Planting
 from memvec.kernels import MATCH_SLACK, blocks
 from memvec.types import BoolArray, Float64Array
@@ -59,16 +60,6 @@ class Slack:
 
     lines: Lines
     certificate: Certificate
-
-    @cached_property
-    def is_natural(self) -> bool:
-        """Whether the promise rests on calibration queries, which others can drift from."""
-        return self.certificate.source in ("reserve", "queries")
-
-    @cached_property
-    def marked(self) -> Certificate:
-        """The certificate for queries that have drifted from its evidence."""
-        return replace(self.certificate, drifted=True)
 
     @property
     def n_bytes(self) -> int:
@@ -148,6 +139,22 @@ class Calibration:
     def for_range(self, similarity: float, rule: Rule) -> Slack | None:
         """Return the slack for everything above a similarity; None where evidence is too little."""
         return self._slacks.get((similarity, rule), lambda: self._solve_range(similarity, rule))
+
+    def needed_slack(
+        self, similarity: float, rule: Rule
+    ) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how to tell the slack that matches need, and that of one match of each query.
+
+        None where evidence is planted or too little: it has nothing to drift from.
+        """
+        if self.table is None or not self._is_natural(similarity, rule):
+            return None
+        anchor = self._anchor(similarity, rule, natural=True)
+        if not math.isfinite(anchor.value):
+            return None
+        family = self.family(anchor.at, rule.miss_rate, natural=True)
+        needed = NeededSlack(similarity, anchor.at, family, anchor.value)
+        return needed, needed.of_queries(self.table, self.seed)
 
     def by_model(self, similarity: float, miss_rate: float) -> Slack:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""

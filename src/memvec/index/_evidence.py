@@ -13,7 +13,7 @@ from memvec.evaluation import TopK, exact_range, exact_top_k
 from memvec.guarantee import CalibrationTable, NullLaw, Source, sizes_of_strata
 from memvec.index._cascades import Cascade
 from memvec.index._units import Units
-from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, run_blocks
+from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs
 from memvec.types import Float32Array, IntArray
 
 # The reserve: at most so many vectors, and this share of the data; fewer than 100 say too little.
@@ -31,7 +31,6 @@ _DRAWN_MATCHES = 400
 _CROWDED_PAIRS = 20_000_000
 # Random pairs whose cosines are the law of unrelated vectors.
 _NULL_PAIRS, _NULL_PAIRS_EACH = 100_000, 20
-_QUERIES_AT_ONCE = 16
 # Memory vectors that go into the fingerprint of an index: opening reads them.
 _FINGERPRINT_UNITS = 64
 
@@ -48,8 +47,6 @@ class Evidence:
         Where the queries came from.
     floor : float
         Below this similarity not all matches were looked for.
-    peaks : ndarray of shape (n_queries,)
-        The best unit score of each calibration query, float32.
     null_law : NullLaw
         The law of the cosine of vectors that have nothing to do with each other.
     left_out : int
@@ -63,7 +60,6 @@ class Evidence:
     table: CalibrationTable | None
     source: Source | None
     floor: float
-    peaks: Float32Array
     null_law: NullLaw
     left_out: int
     calibrated: str
@@ -121,22 +117,11 @@ def gather_evidence(
         table,
         source,
         LOWEST_SHARE * similarity,
-        _reference(cascade, queries, table),
         null_law_of(vectors, seed),
         left_out,
         datetime.now(UTC).isoformat(timespec="seconds"),
         fingerprint(cascade.units),
     )
-
-
-def _reference(
-    cascade: Cascade, queries: Float32Array | None, table: CalibrationTable | None
-) -> Float32Array:
-    """Return the best unit scores of the queries that are no copies of stored vectors."""
-    if queries is None or table is None:
-        return np.empty(0, dtype=np.float32)
-    copies = np.unique(table.queries[table.cosines >= 1 - MATCH_SLACK])
-    return best_unit_scores(cascade, np.delete(queries, copies, axis=0))
 
 
 def _nearest(
@@ -260,20 +245,6 @@ def _most_of_each(sizes: IntArray, total: int) -> int:
     return max(1, most)
 
 
-def best_unit_scores(cascade: Cascade, queries: Float32Array) -> Float32Array:
-    """Return the best unit score of each query; none where there are no units to test."""
-    if not cascade.units.n_tested:
-        return np.empty(0, dtype=np.float32)
-    peaks = np.empty(len(queries), dtype=np.float32)
-
-    def measure(start: int, stop: int) -> None:
-        for query in range(start, stop):
-            peaks[query] = cascade.unit_scores(queries[query]).max()
-
-    run_blocks(measure, len(queries), _QUERIES_AT_ONCE)
-    return peaks
-
-
 def null_law_of(vectors: Float32Array, seed: int) -> NullLaw:
     """Return the law of the cosine of random pairs of distinct rows."""
     n = len(vectors)
@@ -297,7 +268,6 @@ __all__ = [
     "LOWEST_SHARE",
     "RESERVE_SHARE",
     "Evidence",
-    "best_unit_scores",
     "build_table",
     "fingerprint",
     "gather_evidence",

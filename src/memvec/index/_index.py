@@ -196,11 +196,8 @@ class Index(InspectedIndex):
             select, everything = selection(self._parts.cascade, threshold, units, where)
             found = search_selected(self._parts.cascade, select, rows, level, threads)
             return self._searcher.hits(found, promise_of(everything, level))
-        hits = self._searcher.range(rows, level, request, threads, where)
         share = self._shadow if shadow is None else share_of_queries(shadow, where)
-        if share > 0:
-            self._monitor.shadow(rows, hits, level, share, request.allowed)
-        return hits
+        return self._searcher.range(rows, level, request, threads, where, shadow=share)
 
     def count(
         self,

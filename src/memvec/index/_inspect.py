@@ -6,15 +6,16 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import InvalidValueError
-from memvec.guarantee import CalibrationTable
+from memvec.guarantee import CalibrationTable, Certificate, Draw
 from memvec.index._build import IndexParts
 from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
-from memvec.index._evidence import Evidence, build_table
+from memvec.index._evidence import Evidence, build_table, gather_evidence
 from memvec.index._explain import Explanation
-from memvec.index._monitor import Health, Monitor, Verification, compare
+from memvec.index._monitor import Health, Verification, misses_of
 from memvec.index._promises import Guarantee
 from memvec.index._searcher import Searcher
+from memvec.index._watch import Monitor, shadow_share
 from memvec.types import ArrayLike, Float32Array, IntArray
 
 
@@ -22,11 +23,15 @@ class InspectedIndex:
     """Everything about an index but the searches."""
 
     def __init__(self, parts: IndexParts) -> None:
-        self._parts = parts
-        self._monitor = Monitor(parts.cascade, parts.evidence.peaks)
-        self._searcher = Searcher(parts, self._monitor)
-        self._shadow = 0.0
-        self._dim = parts.design.dim
+        made = parts.design
+        # The parts lie here alone, so that one assignment replaces what searches use.
+        self._searcher = Searcher(parts, Monitor(made.config.seed))
+        self._shadow = shadow_share(made.expected_microseconds, made.n_vectors, made.dim)
+        self._dim = made.dim
+
+    @property
+    def _parts(self) -> IndexParts:
+        return self._searcher.parts
 
     @property
     def design(self) -> IndexDesign:
@@ -208,14 +213,17 @@ class InspectedIndex:
             wanted = min(checks.integer(sample, "sample", where), len(rows))
             drawn = np.random.default_rng(self.config.seed).choice(len(rows), wanted, replace=False)
             rows = rows[np.sort(drawn)]
-        hits = self._searcher.range(rows, level, request, None, where, live=False)
-        every = np.arange(len(rows))
-        misses = compare(self._parts.cascade, rows, hits, every, level, progress)
-        return Verification.of(misses, request.allowed)
+        searcher = self._searcher
+        hits = searcher.range(rows, level, request, None, where, live=False)
+        truth = searcher.truth(rows, level, progress)
+        return Verification.of(misses_of(truth, hits, np.arange(len(rows))), request.allowed)
 
     @property
     def shadow(self) -> float:
-        """The share of range queries that are compared with the exhaustive search; 0 at first."""
+        """The share of range queries that are compared with the exhaustive search.
+
+        By default they take at most 2 % of the time, by the cost model; 0 compares none.
+        """
         return self._shadow
 
     @shadow.setter
@@ -225,7 +233,56 @@ class InspectedIndex:
     @property
     def health(self) -> Health:
         """How the promise is being kept: queries seen, compared in the shadow, drifted."""
-        return self._monitor.health
+        return self._searcher.monitor.health
+
+    def recalibrate(
+        self, queries: ArrayLike | None = None, *, progress: bool | None = None
+    ) -> Certificate:
+        """Solve anew on recent queries, or on queries given, and return what is promised then.
+
+        Searches use the new evidence from then on, in other threads, too; `save` writes it. Tallies
+        and the watch for drift start again. An error changes nothing.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim), optional
+            Queries like those to come. By default those of this process that were looked at: one in
+            six, each once, the last 2,000. Copies of stored vectors are left out.
+        progress : bool, optional
+            Show bars; None shows them on a terminal.
+
+        Examples
+        --------
+        >>> import memvec, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> vectors = np.repeat(rng.standard_normal((300, 64)), 10, axis=0)
+        >>> vectors += 0.3 * rng.standard_normal(vectors.shape)
+        >>> index = memvec.Index.build(vectors[:2500], miss_rate=0.05)
+        >>> index.recalibrate(vectors[2480:], progress=False).source
+        Traceback (most recent call last):
+            ...
+        memvec.errors.InvalidValueError: The 'queries' parameter of Index.recalibrate must be ...
+        >>> index.recalibrate(vectors[:500] + 0.1, progress=False).source
+        'queries'
+        """
+        where = "Index.recalibrate"
+        searcher, design = self._searcher, self.design
+        parts, recent = searcher.parts, searcher.monitor.recent
+        rows = recent.rows(self.dim)
+        if queries is not None:
+            rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        table, left_out, evidence = None, 0, parts.evidence
+        if len(rows):
+            seed = design.config.seed
+            evidence = gather_evidence(parts.cascade, rows, 0, design.similarity, seed, progress)
+            table, left_out = evidence.table, evidence.left_out
+        have = 0 if table is None else table.above(design.similarity).n_queries
+        needed = parts.promises.queries_needed
+        check_enough(have, needed, design.similarity, len(rows), left_out, where)
+        recent.remember([Draw.of(row, design.config.seed).digest for row in rows])
+        made = parts.with_evidence(evidence)
+        self._searcher = Searcher(made, Monitor(design.config.seed, recent))
+        return made.promises.for_range(design.similarity, made.promises.default, where).certificate
 
     def _similarity(self, similarity: float | None, where: str) -> float:
         if similarity is None:
@@ -238,4 +295,18 @@ def share_of_queries(value: float, where: str) -> float:
     return checks.real(value, "shadow", where, low=0.0, high=1.0)
 
 
-__all__ = ["InspectedIndex", "share_of_queries"]
+def check_enough(
+    have: int, needed: int, similarity: float, n_queries: int, left_out: int, where: str
+) -> None:
+    """Raise where too few queries have matches to calibrate on."""
+    if have >= needed:
+        return
+    expected = (
+        f"at least {needed:,} queries with matches above {similarity:g}, which the promise of "
+        "searches that name no other needs"
+    )
+    got = f"{have:,} of {n_queries:,} queries ({left_out:,} copies of stored vectors left out)"
+    raise InvalidValueError(checks.message("queries", where, expected, got))
+
+
+__all__ = ["InspectedIndex", "check_enough", "share_of_queries"]

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from memvec.evaluation import FlatRows
 from memvec.guarantee import CalibrationTable, Certificate, NullLaw, Source
 from memvec.index._calibration import Calibration, Slack
 from memvec.index._cascades import CodeCascade
@@ -25,9 +26,10 @@ from memvec.index._found import ALL_ALLOWED, Found
 from memvec.index._index import Index
 from memvec.index._lines import Lines
 from memvec.index._promises import Promises, Request
+from memvec.index._searcher import seen_of_ids
 from memvec.index._top import likely_similarities
 from memvec.index._units import Units
-from memvec.types import BoolArray, Float32Array
+from memvec.types import BoolArray, Float32Array, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +82,6 @@ class JointPromise:
             table=table,
             source=source,
             floor=LOWEST_SHARE * similarity,
-            peaks=np.empty(0, dtype=np.float32),
             null_law=NullLaw.of_pairs(np.concatenate([law.cosines for law in laws])),
             left_out=0,
             calibrated=calibrated,
@@ -130,6 +131,18 @@ def search_bounds(
 ) -> Found:
     """Return everything above a similarity in an index, missing nothing of what is allowed."""
     return index._parts.bounded.search(rows, similarity, threads, allowed)
+
+
+def search_everything(index: Index, rows: Float32Array, similarity: float) -> FlatRows:
+    """Return everything above a similarity in an index, by comparing everything."""
+    return index._searcher.truth(rows, similarity)
+
+
+def seen_pairs(
+    index: Index, queries: Float32Array, query_of: IntArray, ids: IntArray
+) -> tuple[Float32Array, Float32Array]:
+    """Return what the stages of an index see of queries and some of its vectors."""
+    return seen_of_ids(index._parts, queries, query_of, ids)
 
 
 CodeScan: TypeAlias = CodeCascade
@@ -188,5 +201,7 @@ __all__ = [
     "explain_pair",
     "scan_by_codes",
     "search_bounds",
+    "search_everything",
     "search_lines",
+    "seen_pairs",
 ]

@@ -1,25 +1,13 @@
-"""How an operator sees a promise being kept: queries checked in the shadow, and drift."""
+"""How an operator sees a promise being kept: measurements, and what is known of live queries."""
 
 from __future__ import annotations
 
-import threading
-import warnings
 from dataclasses import dataclass
 
-import numpy as np
+from memvec.evaluation import FlatRows, Misses, Ranges, count_misses
+from memvec.guarantee import Drift, LiveRate, lower_limit, upper_limit
+from memvec.types import IntArray
 
-from memvec.errors import DriftWarning
-from memvec.evaluation import Misses, Ranges, count_misses, exact_range
-from memvec.guarantee import Drift, DriftWatch, lower_limit, upper_limit
-from memvec.index._cascades import Cascade
-from memvec.index._evidence import best_unit_scores
-from memvec.index._found import Found
-from memvec.index._results import Hits
-from memvec.kernels import MATCH_SLACK
-from memvec.types import BoolArray, Float32Array, IntArray
-
-# One query in so many is watched for drift: its best unit score costs about a search.
-_WATCHED = 64
 _CONFIDENCE = 0.95
 
 
@@ -38,8 +26,9 @@ class Verification:
     pair_miss : float
         The share of all matches missed.
     interval : tuple of float
-        A 95 % interval of the miss rate of such queries, by Hoeffding and Bentkus: it holds for
-        any number of queries.
+        A 95 % interval of the miss rate of such queries. Of a measurement it is by Hoeffding and
+        Bentkus, for that number of queries; of live queries it holds at all times at once
+        (:class:`memvec.guarantee.LiveRate`).
     asked : float
         The miss rate that was asked for.
     """
@@ -98,24 +87,75 @@ class Verification:
         )
 
 
+def interval_of(n_queries: int, missed: float) -> tuple[float, float]:
+    """Return a 95 % interval of the miss rate, both of its ends by Hoeffding and Bentkus."""
+    if n_queries == 0:
+        return 0.0, 1.0
+    one_sided = (1 + _CONFIDENCE) / 2
+    return lower_limit(n_queries, missed, one_sided), upper_limit(n_queries, missed, one_sided)
+
+
+def misses_of(truth: FlatRows, answer: FlatRows, chosen: IntArray) -> Misses:
+    """Return what the chosen rows of an answer miss of the truth about these."""
+    starts, stops = answer.offsets[chosen].tolist(), answer.offsets[chosen + 1].tolist()
+    rows = [answer.ids[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    return count_misses(truth, Ranges.from_rows(rows))
+
+
+class LiveTally:
+    """What live queries of one question missed."""
+
+    def __init__(self, asked: float) -> None:
+        self._asked = asked
+        self._rate = LiveRate()
+        self._n_queries = self._n_with_matches = self._n_matches = self._n_missed = 0
+        self._shares = 0.0
+
+    def add(self, misses: Misses) -> None:
+        """Count further queries."""
+        shares = misses.shares
+        self._rate.add(shares)
+        self._n_queries += misses.n_queries
+        self._n_with_matches += len(shares)
+        self._n_matches += misses.n_pairs
+        self._n_missed += misses.n_missed
+        self._shares += float(shares.sum())
+
+    @property
+    def seen(self) -> Verification:
+        """The summary so far, with an interval that holds at all times at once."""
+        return Verification(
+            self._n_queries,
+            self._n_with_matches,
+            self._n_matches,
+            self._n_missed,
+            self._shares / max(1, self._n_with_matches),
+            self._n_missed / max(1, self._n_matches),
+            self._rate.interval,
+            self._asked,
+        )
+
+
 @dataclass(frozen=True)
 class Health:
-    """What was seen of the queries of this process.
+    """What was seen of the queries of this process, since the last calibration.
 
     Attributes
     ----------
     n_queries : int
         Queries answered with a promise.
     shadows : dict
-        What was compared with the exhaustive search, by similarity and miss rate asked for. The
-        interval of a tally is for a look at it, not for looking until it says what one likes.
-    drift : Drift or None
-        Whether they look like the calibration queries; None without calibration queries.
+        What was compared with the exhaustive search, by similarity and miss rate asked for.
+    drift : Drift
+        Whether their matches need more slack than those of the calibration queries.
+    n_recent : int
+        Distinct recent queries that `recalibrate` can use.
     """
 
     n_queries: int
     shadows: dict[tuple[float, float], Verification]
-    drift: Drift | None
+    drift: Drift
+    n_recent: int = 0
 
     @property
     def shadow(self) -> Verification:
@@ -126,110 +166,24 @@ class Health:
     def __str__(self) -> str:
         lines = [f"{self.n_queries:,} queries answered."]
         for (similarity, _), seen in sorted(self.shadows.items()):
-            lines.append(f"In the shadow, above {similarity:g}: {seen}")
-        if self.drift is not None and self.drift.p_value is not None:
-            differ = "differ" if self.drift.alarmed else "do not differ"
-            lines.append(
-                f"Recent queries {differ} from the calibration queries "
-                f"(p = {self.drift.p_value:.2g})."
-            )
+            lines.append(f"Compared with the exhaustive search, above {similarity:g}: {seen}")
+            if not seen.kept:
+                lines.append("  That is more than was promised: recalibrate().")
+        lines += self._about_drift()
+        lines.append(f"{self.n_recent:,} distinct recent queries are kept to recalibrate on.")
         return "\n".join(lines)
 
-
-def interval_of(n_queries: int, missed: float) -> tuple[float, float]:
-    """Return a 95 % interval of the miss rate, both of its ends by Hoeffding and Bentkus."""
-    if n_queries == 0:
-        return 0.0, 1.0
-    one_sided = (1 + _CONFIDENCE) / 2
-    return lower_limit(n_queries, missed, one_sided), upper_limit(n_queries, missed, one_sided)
-
-
-class Monitor:
-    """Counts queries, compares some with the exhaustive search, and watches for drift."""
-
-    def __init__(self, cascade: Cascade, reference: Float32Array) -> None:
-        self._cascade = cascade
-        self._watch = DriftWatch(reference) if len(reference) else None
-        self._lock = threading.Lock()
-        self._n_queries = 0
-        #: Whether recent queries were found to differ from the calibration queries.
-        self.drifted = False
-        self._owed = 0.0
-        self._tallies: dict[tuple[float, float], Verification] = {}
-
-    def saw(self, queries: Float32Array, found: Found, *, watched: bool) -> None:
-        """Count queries, and look at one in 64 of those that are watched for drift.
-
-        Copies of stored vectors, as in a search of the data for itself, are not looked at: units
-        know them, and calibration leaves them out, too.
-        """
-        n_queries = len(queries)
-        with self._lock:
-            first = -self._n_queries % _WATCHED
-            self._n_queries += n_queries
-        if first >= n_queries or not watched or self._watch is None:
-            return
-        some = np.arange(first, n_queries, _WATCHED)
-        scores = best_unit_scores(self._cascade, queries[some[~_are_copies(found, some)]])
-        if self._watch.saw(scores):
-            self.drifted = True
-            message = (
-                "Recent queries differ from those the index was calibrated on "
-                f"(p = {self._watch.state.p_value:.1g}): its promise may not hold for them. "
-                "Build again with queries=, or measure with verify()."
-            )
-            warnings.warn(message, DriftWarning, stacklevel=4)
-
-    def shadow(
-        self, queries: Float32Array, hits: Hits, similarity: float, share: float, asked: float
-    ) -> None:
-        """Compare this share of the queries with the exhaustive search."""
-        with self._lock:
-            # Every query owes its share; whole ones are paid, evenly over time.
-            before = self._owed
-            owed = before + share * (1 + np.arange(len(queries)))
-            chosen = np.flatnonzero(np.floor(owed) > np.floor(owed - share))
-            self._owed = float(before + share * len(queries)) % 1.0
-        if not len(chosen):
-            return
-        misses = compare(self._cascade, queries[chosen], hits, chosen, similarity)
-        with self._lock:
-            key, seen = (similarity, asked), Verification.of(misses, asked)
-            self._tallies[key] = (
-                self._tallies[key].with_more(seen) if key in self._tallies else seen
-            )
-
-    @property
-    def health(self) -> Health:
-        """What was seen so far."""
-        with self._lock:
-            drift = None if self._watch is None else self._watch.state
-            return Health(self._n_queries, dict(self._tallies), drift)
+    def _about_drift(self) -> list[str]:
+        if self.drift.p_value is None:
+            return []
+        needs = "need more" if self.drift.alarmed else "do not need more"
+        lines = [
+            f"Matches of recent queries {needs} slack than those of the calibration queries "
+            f"({self.drift.n_queries:,} looked at, p = {self.drift.p_value:.2g})."
+        ]
+        if self.drift.n_unwatched:
+            lines.append(f"{self.drift.n_unwatched:,} more questions are not watched for drift.")
+        return lines
 
 
-def _are_copies(found: Found, queries: IntArray) -> BoolArray:
-    """Tell which queries found themselves; the best hit comes first."""
-    starts, stops = found.offsets[queries], found.offsets[queries + 1]
-    copies = np.zeros(len(queries), dtype=bool)
-    some = stops > starts
-    copies[some] = found.scores[starts[some]] >= 1 - MATCH_SLACK
-    return copies
-
-
-def compare(
-    cascade: Cascade,
-    queries: Float32Array,
-    hits: Hits,
-    chosen: np.ndarray,
-    similarity: float,
-    progress: bool | None = False,
-) -> Misses:
-    """Return what the chosen rows of an answer miss of the exhaustive one."""
-    units = cascade.units
-    truth = exact_range(units.vectors, queries, similarity, progress=progress)
-    rows = [hits[int(row)].ids for row in chosen]
-    exact = [units.keys[row.ids] for row in truth]
-    return count_misses(Ranges.from_rows(exact), Ranges.from_rows(rows))
-
-
-__all__ = ["Health", "Monitor", "Verification", "compare", "interval_of"]
+__all__ = ["Health", "LiveTally", "Verification", "interval_of", "misses_of"]

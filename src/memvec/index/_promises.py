@@ -8,10 +8,12 @@ from typing import Literal, NamedTuple, get_args
 from memvec import checks
 from memvec.cache import Cache
 from memvec.errors import InvalidValueError
-from memvec.guarantee import Rule
+from memvec.guarantee import Level, Rule
 from memvec.index._calibration import Calibration, Slack
 from memvec.index._evidence import LARGEST_K
+from memvec.index._needed import NeededSlack
 from memvec.kernels import MATCH_SLACK
+from memvec.types import Float64Array
 
 # Answers that are kept, in bytes: a thousand or more.
 _MOST_KEPT = 4 << 20
@@ -92,6 +94,22 @@ class Promises:
         """Return the slack for the k nearest vectors."""
         key = (-float(k), request, where)
         return self._kept.get(key, lambda: self._best(k, request, where))
+
+    @property
+    def queries_needed(self) -> int:
+        """Calibration queries with matches that the default promise needs, at least."""
+        if self.default.guarantee == "high_probability":
+            return self._rule(self.default).queries_needed
+        return Rule("expected", self.default.miss_rate).queries_needed
+
+    def needed_slack(
+        self, similarity: float, request: Request, level: Level
+    ) -> tuple[NeededSlack, Float64Array] | None:
+        """Return what `Calibration.needed_slack` does for the level that a request was given."""
+        rule = self._rule(request)
+        if level == "expected":
+            rule = Rule("expected", request.miss_rate)
+        return self.calibration.needed_slack(similarity, rule)
 
     def _range(self, similarity: float, request: Request, where: str) -> Slack:
         calibration = self.calibration

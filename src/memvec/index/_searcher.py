@@ -7,19 +7,58 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memvec.guarantee import Certificate, NullLaw, significance
+from memvec.evaluation import FlatRows, exact_range
+from memvec.guarantee import Certificate, Level, NullLaw, significance
 from memvec.index._build import IndexParts
 from memvec.index._by_hand import Select, search_selected
-from memvec.index._calibration import Slack
 from memvec.index._explain import Explanation, draw_unit_test, stage_views
 from memvec.index._found import Found
 from memvec.index._lines import Lines
-from memvec.index._monitor import Monitor
+from memvec.index._needed import NeededSlack
 from memvec.index._promises import Request
 from memvec.index._results import Hits, Spent, TopHits
 from memvec.index._top import likely_similarities, search_best, search_best_exactly
+from memvec.index._watch import Monitor
 from memvec.kernels import canonical_score_pairs
-from memvec.types import BoolArray, Float32Array
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
+
+# So few queries are compared one by one: products of matrices pay off for more.
+_FEW_QUERIES = 16
+
+
+@dataclass(frozen=True)
+class _RangeQuestion:
+    """A range that an index is asked for, as the watch for drift sees it."""
+
+    parts: IndexParts
+    similarity: float
+    request: Request
+    level: Level
+    #: An index does not change: only a new calibration starts the watch again.
+    version: None = None
+
+    @property
+    def place(self) -> tuple[float, Request]:
+        """What is asked for."""
+        return self.similarity, self.request
+
+    def begin(self) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how scores are found, and those of the calibration queries."""
+        return self.parts.promises.needed_slack(self.similarity, self.request, self.level)
+
+    def seen(
+        self, queries: Float32Array, query_of: IntArray, ids: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the stages see of given pairs."""
+        return seen_of_ids(self.parts, queries, query_of, ids)
+
+
+def seen_of_ids(
+    parts: IndexParts, queries: Float32Array, query_of: IntArray, ids: IntArray
+) -> tuple[Float32Array, Float32Array]:
+    """Return what the stages see of queries and vectors that are named by their ids."""
+    rows = parts.cascade.units.places[ids].astype(np.int64)
+    return parts.cascade.calibrate(queries, query_of, rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,27 +77,42 @@ class Searcher:
         where: str,
         *,
         live: bool = True,
+        shadow: float = 0.0,
     ) -> Hits:
         """Return everything above a similarity, with the promise that was asked for.
 
-        Queries that are not live, as those of a verification, are not counted or watched.
+        Queries that are not live, as those of a verification, are not counted or watched. Of the
+        others, a share is compared with the exhaustive search, unless nothing can be missed.
         """
-        parts = self.parts
+        parts, monitor = self.parts, self.monitor
         if request.guarantee == "exact":
-            found = parts.bounded.search(rows, level, threads)
-            if live:
-                self.monitor.saw(rows, found, watched=False)
-            return self.hits(found, parts.complete(level))
-        slack = parts.promises.for_range(level, request, where)
-        found = parts.cascade.search(rows, level, slack.lines, threads)
-        if live:
-            self.monitor.saw(rows, found, watched=slack.is_natural)
-        return self.hits(found, self._certificate(slack))
+            found, certificate = parts.bounded.search(rows, level, threads), parts.complete(level)
+        else:
+            slack = parts.promises.for_range(level, request, where)
+            found = parts.cascade.search(rows, level, slack.lines, threads)
+            certificate = slack.certificate
+        if not live:
+            return self.hits(found, certificate)
+        share = 0.0 if certificate.complete else shadow
+        looked_at, compared = monitor.count(len(rows), share)
+        if looked_at:
+            question = _RangeQuestion(parts, level, request, certificate.level)
+            monitor.look_at(looked_at, rows, found, question if certificate.natural else None)
+        asked = level, request.allowed
+        if compared:
+            monitor.compare(compared, rows, found, asked, lambda some: self.truth(some, level))
+        return self.hits(found, monitor.marked(certificate, asked))
 
-    def _certificate(self, slack: Slack) -> Certificate:
-        """Return the certificate, with a mark where queries have drifted from its evidence."""
-        drifted = self.monitor.drifted and slack.is_natural
-        return slack.marked if drifted else slack.certificate
+    def truth(
+        self, rows: Float32Array, similarity: float, progress: bool | None = False
+    ) -> FlatRows:
+        """Return everything above a similarity, by comparing everything."""
+        units = self.parts.cascade.units
+        if len(rows) <= _FEW_QUERIES:
+            every = np.arange(units.n_tested)
+            return search_selected(self.parts.cascade, lambda _: every, rows, similarity, None)
+        found = exact_range(units.vectors, rows, similarity, progress=progress)
+        return dataclasses.replace(found, ids=units.keys[found.ids])
 
     def best(
         self, rows: Float32Array, k: int, request: Request, threads: int | None, where: str
@@ -81,8 +135,9 @@ class Searcher:
             if not slack.certificate.complete:
                 found = search_best_exactly(parts.bounded, found, rows, k, threads)
             return self.top(found, k, parts.complete(None))
-        self.monitor.saw(rows, found, watched=slack.is_natural)
-        return self.top(found, k, self._certificate(slack))
+        looked_at, _ = self.monitor.count(len(rows))
+        self.monitor.look_at(looked_at, rows, found, None)
+        return self.top(found, k, self.monitor.marked(slack.certificate))
 
     def some_unit(
         self, select: Select, rows: Float32Array, similarity: float, threads: int | None
@@ -164,4 +219,4 @@ class Searcher:
         return TopHits(ids, scores, certificate, spent)
 
 
-__all__ = ["Searcher"]
+__all__ = ["Searcher", "seen_of_ids"]

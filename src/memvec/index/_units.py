@@ -95,6 +95,13 @@ class Units:
         return np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
 
     @cached_property
+    def places(self) -> Int32Array:
+        """The row of each key, int32."""
+        places = np.empty(len(self.keys), dtype=np.int32)
+        places[self.keys] = np.arange(len(self.keys), dtype=np.int32)
+        return places
+
+    @cached_property
     def second_homes(self) -> Int32Array:
         """The unit that each row is a guest of, and its own unit where it is none, int32."""
         seconds = self.homes.copy()

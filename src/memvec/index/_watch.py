@@ -1,0 +1,354 @@
+"""What is seen of live queries: how many, whether they drift, what some of them miss."""
+
+from __future__ import annotations
+
+import random
+import threading
+import warnings
+from collections.abc import Callable, Hashable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from memvec.errors import DriftWarning
+from memvec.evaluation import FlatRows
+from memvec.guarantee import (
+    FALSE_ALARMS,
+    Certificate,
+    Draw,
+    Drift,
+    DriftWatch,
+    RecentQueries,
+    drift_p_value,
+)
+from memvec.index._costs import MachineCosts
+from memvec.index._monitor import Health, LiveTally, Verification, misses_of
+from memvec.index._needed import NeededSlack
+from memvec.kernels import MATCH_SLACK
+from memvec.types import Float32Array, Float64Array, IntArray
+
+# One query in so many is looked at, on average: of 5,000 with matches that is enough to see a
+# doubled miss rate (tests/guarantee/test_drift.py). A look takes about ten microseconds.
+_WATCHED = 6
+# What is seen of so many is worked out together.
+_AT_ONCE = 128
+# Hits drawn of a query, one after the other until one needs less slack than there is.
+_DRAWN = 4
+_MOST_HITS = 1024
+_MOST_QUESTIONS = 8
+_MOST_TALLIES = 64
+# Shadow queries may take this share of the time, and be this share of the queries.
+_SHADOW_TIME = _MOST_SHADOWS = 0.02
+# What a scan takes for each vector besides reading it, in nanoseconds.
+_EACH = 10.0
+_FLOAT_BYTES, _WORD_BYTES = 4, 8
+
+
+class FlatAnswer(FlatRows, Protocol):
+    """The hits of some queries, flat, each query's the best first."""
+
+    @property
+    def scores(self) -> Float32Array | Float64Array:
+        """The cosines of all hits."""
+
+
+class Watched(Protocol):
+    """A question whose promise rests on calibration queries, which live ones may differ from."""
+
+    @property
+    def place(self) -> Hashable:
+        """What is asked for: one watch for each."""
+
+    @property
+    def version(self) -> Hashable:
+        """What is searched: where it changes, the watch starts again."""
+
+    def begin(self) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how scores are found, and those of the calibration queries; None without any."""
+
+    def seen(
+        self, queries: Float32Array, query_of: IntArray, ids: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the stages see of given pairs; NaN of hits that were not tested."""
+
+
+class _Look(NamedTuple):
+    """A query that is watched, and its hits."""
+
+    row: Float32Array
+    ids: IntArray
+    place: Hashable
+    version: Hashable
+
+
+class _Watch:
+    """The watch of one question."""
+
+    def __init__(self, number: int, question: Watched) -> None:
+        self.number = number
+        self.version = question.version
+        begun = question.begin()
+        self._needed = begun[0] if begun is not None and len(begun[1]) else None
+        self.test = None if begun is None or self._needed is None else DriftWatch(begun[1])
+
+    def saw(self, looks: list[_Look], draws: list[Draw], question: Watched) -> None:
+        """Take note of queries that came for the first time, and were drawn for."""
+        if self.test is None or self._needed is None:
+            return
+        queries = np.array([look.row for look in looks])
+        drawn = np.array(
+            [
+                look.ids[draw.places(len(look.ids), _DRAWN)]
+                for look, draw in zip(looks, draws, strict=True)
+            ]
+        )
+        scores = np.full(len(looks), np.nan)
+        for round_ in range(_DRAWN):
+            some = np.flatnonzero(np.isnan(scores))
+            if not len(some):
+                break
+            seen = question.seen(queries[some], np.arange(len(some)), drawn[some, round_])
+            scores[some] = self._needed.of_pairs(*seen)
+        known = ~np.isnan(scores)
+        self.test.saw(scores[known], np.array([draw.uniform for draw in draws])[known])
+
+    @property
+    def n_queries(self) -> int:
+        """Queries that were tested."""
+        return 0 if self.test is None else self.test.n_queries
+
+    @property
+    def p_value(self) -> float | None:
+        """Of this watch among all; None before the first test."""
+        if self.test is None or not self.test.n_queries:
+            return None
+        return drift_p_value(self.number, self.test.highest)
+
+
+class Monitor:
+    """Counts live queries, looks at some for drift, and compares others with the whole truth.
+
+    Parameters
+    ----------
+    seed : int
+        Fixes which queries are looked at, and what is drawn of them.
+    recent : RecentQueries
+        What was seen before: queries that were calibrated on are not watched again.
+    """
+
+    def __init__(self, seed: int, recent: RecentQueries | None = None) -> None:
+        self._seed = seed
+        self.recent = RecentQueries() if recent is None else recent
+        self._lock = threading.Lock()
+        self._gaps = random.Random(seed)
+        self._n_queries = 0
+        self._next = self._gaps.randrange(_WATCHED)
+        self._looks: list[_Look] = []
+        # One thread at a time works out what was seen.
+        self._testing = threading.Lock()
+        self._questions: dict[Hashable, Watched] = {}
+        self._watches: dict[Hashable, _Watch] = {}
+        self._n_started = 0
+        self._unwatched: set[int] = set()
+        # The least p-value of watches that were given up, and the queries they saw.
+        self._least: float | None = None
+        self._n_given_up = 0
+        #: Whether matches of live queries were found to need more slack.
+        self.drifted = False
+        self._warned = False
+        self._owed = 0.0
+        self._tallies: dict[tuple[float, float], LiveTally] = {}
+        self._contradicted: dict[tuple[float, float], tuple[float, float]] = {}
+
+    def count(self, n_queries: int, share: float = 0.0) -> tuple[list[int], list[int]]:
+        """Count queries; return which of them to look at, and which to compare.
+
+        One in six is looked at; gaps are drawn. A share of all is compared, evenly over time.
+        """
+        chosen: list[int] = []
+        compared: list[int] = []
+        with self._lock:
+            first = self._n_queries
+            self._n_queries = stop = first + n_queries
+            while self._next < stop:
+                chosen.append(self._next - first)
+                self._next += 1 + int(self._gaps.random() * (2 * _WATCHED - 1))
+            before = self._owed
+            self._owed = owed = before + share * n_queries
+            if owed >= 1.0:
+                # Every query owes its share; whole ones are paid.
+                self._owed = owed % 1.0
+                each = before + share * (1 + np.arange(n_queries))
+                compared = np.flatnonzero(np.floor(each) > np.floor(each - share)).tolist()
+        return chosen, compared
+
+    def look_at(
+        self,
+        chosen: list[int],
+        queries: Float32Array,
+        found: FlatAnswer,
+        question: Watched | None,
+    ) -> None:
+        """Keep the chosen queries, and watch the slack that their hits need.
+
+        Copies of stored vectors, as in a search of the data for itself, are not looked at: units
+        know them, and calibration leaves them out, too.
+        """
+        place, version = None, None
+        if question is not None:
+            place, version = question.place, question.version
+        for query in chosen:
+            start, stop = int(found.offsets[query]), int(found.offsets[query + 1])
+            if stop > start and found.scores[start] >= 1 - MATCH_SLACK:
+                continue
+            # Of very many hits every so manyth will do, from one that is drawn on.
+            step = -(-(stop - start) // _MOST_HITS) or 1
+            ids = found.ids[start + int(step * self._gaps.random()) : stop : step].copy()
+            if question is not None:
+                self._questions[place] = question
+            self._looks.append(_Look(queries[query].copy(), ids, place, version))
+            if len(self._looks) >= _AT_ONCE:
+                self._test()
+
+    def _test(self) -> None:
+        """Work out what was seen of the queries that wait for it."""
+        with self._testing:
+            looks, self._looks = self._looks, []
+            questions, self._questions = self._questions, {}
+            new = [(look, Draw.of(look.row, self._seed)) for look in looks]
+            new = [(look, draw) for look, draw in new if self.recent.add(draw.digest, look.row)]
+            for place, question in list(questions.items()):
+                version = question.version
+                some = [
+                    pair for pair in new if pair[0][2:] == (place, version) and len(pair[0].ids)
+                ]
+                watch = self._watch_of(question) if some else None
+                if watch is not None:
+                    watch.saw([look for look, _ in some], [draw for _, draw in some], question)
+            alarms = [one for one in self._p_values() if one <= FALSE_ALARMS]
+        if alarms and not self.drifted:
+            self.drifted = True
+            self._warn(
+                f"Matches of recent queries need more slack than those it was calibrated on "
+                f"(p = {min(alarms):.1g}): the promise may not hold for them. "
+                "Measure it, or call recalibrate()."
+            )
+
+    def _p_values(self) -> list[float]:
+        of_watches = [watch.p_value for watch in self._watches.values()]
+        return [one for one in (self._least, *of_watches) if one is not None]
+
+    def _watch_of(self, question: Watched) -> _Watch | None:
+        """Return the watch of a question; None where there are too many already."""
+        place = question.place
+        watch = self._watches.get(place)
+        if watch is not None and watch.version == question.version:
+            return watch
+        if watch is None and len(self._watches) >= _MOST_QUESTIONS:
+            if len(self._unwatched) < _MOST_TALLIES:
+                self._unwatched.add(hash(place))
+            return None
+        if watch is not None:
+            self._give_up(watch)
+        self._n_started += 1
+        self._watches[place] = _Watch(self._n_started, question)
+        return self._watches[place]
+
+    def _give_up(self, watch: _Watch) -> None:
+        self._n_given_up += watch.n_queries
+        self._least = min((p for p in (self._least, watch.p_value) if p is not None), default=None)
+
+    def compare(
+        self,
+        compared: list[int],
+        queries: Float32Array,
+        answer: FlatRows,
+        asked: tuple[float, float],
+        truth: Callable[[Float32Array], FlatRows],
+    ) -> None:
+        """Compare answers with the exhaustive search.
+
+        Which ones follows from their number alone. Were it by time, slow queries would be compared
+        more often than others.
+
+        Parameters
+        ----------
+        asked : tuple of float
+            Similarity and miss rate.
+        truth : callable
+            Returns all matches of queries.
+        """
+        chosen = np.array(compared, dtype=np.int64)
+        misses = misses_of(truth(queries[chosen]), answer, chosen)
+        with self._lock:
+            if asked not in self._tallies and len(self._tallies) >= _MOST_TALLIES:
+                return
+            tally = self._tallies.setdefault(asked, LiveTally(asked[1]))
+            tally.add(misses)
+            seen = tally.seen
+        if not seen.kept:
+            self._contradict(asked, seen)
+
+    def _contradict(self, asked: tuple[float, float], seen: Verification) -> None:
+        self._contradicted[asked] = seen.interval
+        low, high = seen.interval
+        self._warn(
+            f"Live queries miss {low:.2%} to {high:.2%} of their matches above {asked[0]:g}, where "
+            f"{asked[1]:.2%} were asked for: {seen.n_queries:,} were compared with the exhaustive "
+            "search. Call recalibrate()."
+        )
+
+    def _warn(self, message: str) -> None:
+        with self._lock:
+            if self._warned:
+                return
+            self._warned = True
+        warnings.warn(message, DriftWarning, stacklevel=6)
+
+    def marked(
+        self, certificate: Certificate, asked: tuple[float, float] | None = None
+    ) -> Certificate:
+        """Return a certificate that says what is known against it."""
+        if not self.drifted and not self._contradicted:
+            return certificate
+        drifted = self.drifted and certificate.natural
+        live = None if asked is None else self._contradicted.get(asked)
+        return replace(certificate, drifted=drifted, live=live)
+
+    @property
+    def health(self) -> Health:
+        """What was seen so far."""
+        with self._lock:
+            tallies = {asked: tally.seen for asked, tally in self._tallies.items()}
+        with self._testing:
+            watches = [watch for watch in self._watches.values() if watch.test is not None]
+            drift = Drift(
+                self._n_given_up + sum(watch.n_queries for watch in watches),
+                min(self._p_values(), default=None),
+                self.drifted,
+                len(watches),
+                len(self._unwatched),
+            )
+        return Health(self._n_queries, tallies, drift, len(self.recent))
+
+
+def shadow_share(microseconds: float | None, n_vectors: int, dim: int) -> float:
+    """Return the share of queries to compare by default: at most 2 % of the time.
+
+    No clock is read: both times are those of the cost model.
+
+    Parameters
+    ----------
+    microseconds : float or None
+        The time of a search, as it was designed for; None takes the least that any search takes.
+    n_vectors, dim : int
+        What an exhaustive search reads.
+    """
+    costs = MachineCosts()
+    search = costs.query if microseconds is None else 1e3 * microseconds
+    scan = max(1, n_vectors) * (_EACH + dim * _FLOAT_BYTES / _WORD_BYTES * costs.memory_word)
+    return min(_MOST_SHADOWS, _SHADOW_TIME * search / scan)
+
+
+__all__ = ["FlatAnswer", "Monitor", "Watched", "shadow_share"]
