@@ -9,6 +9,7 @@ import pytest
 import memvec
 from collection.faults import VECTORS
 from memvec.collection import _checksums, repair_collection, verify_collection
+from memvec.errors import CorruptIndexError
 
 
 def contents(folder):
@@ -53,11 +54,15 @@ def test_refusal_of_the_system_is_no_damage(folder, monkeypatch, code, damaged):
             repair_collection(folder)
         with pytest.raises(OSError, match=r"vectors\.npy"):
             verify_collection(folder)
-        with (
-            memvec.open(folder, read_only=True) as reader,
-            pytest.raises(OSError, match=r"vectors\.npy"),
-        ):
-            reader.verify()
+        if damaged:
+            with pytest.raises(CorruptIndexError, match=r"means\.npy is damaged"):
+                memvec.open(folder, read_only=True)
+        else:
+            with (
+                memvec.open(folder, read_only=True) as reader,
+                pytest.raises(OSError, match=r"vectors\.npy"),
+            ):
+                reader.verify()
     assert listing(folder) == before
     repair = repair_collection(folder)
     assert (len(repair.actions), repair.n_lost) == (damaged, 0)

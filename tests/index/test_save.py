@@ -1,3 +1,4 @@
+import errno
 import json
 import signal
 import subprocess
@@ -9,8 +10,13 @@ import pytest
 
 import naive
 from memvec import Index, IndexConfig
-from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidValueError
-from memvec.storage import open_folder, write_folder
+from memvec.errors import (
+    CorruptIndexError,
+    IndexNotFoundError,
+    InvalidValueError,
+    StorageError,
+)
+from memvec.storage import disk, open_folder, write_folder
 
 ROWS = naive.unit_rows(np.random.default_rng(1).standard_normal((3000, 40)))
 QUERIES = naive.unit_rows(ROWS[:50] + 0.1 * np.random.default_rng(2).standard_normal((50, 40)))
@@ -119,6 +125,30 @@ def test_missing_and_foreign_folders_are_refused(tmp_path):
     with pytest.raises(InvalidValueError, match="Index.save"):
         Index.build(ROWS[:10]).save(tmp_path / "other")
     assert (tmp_path / "other" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS])
+def test_disk_that_refuses_leaves_the_old_index(tmp_path, monkeypatch, code):
+    Index.build(ROWS[:20]).save(tmp_path / "index.mv")
+
+    def refuse(*_):
+        raise OSError(code, "refused")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "write", refuse)
+        with pytest.raises(StorageError, match=r"refused: '.*index.mv'") as info:
+            Index.build(ROWS[:10]).save(tmp_path / "index.mv")
+    assert info.value.errno == code
+    assert len(Index.open(tmp_path / "index.mv", verify=True)) == 20
+    assert len(list((tmp_path / "index.mv").iterdir())) == 2
+
+
+def test_index_behind_a_link_is_opened_and_replaced(tmp_path):
+    Index.build(ROWS[:20]).save(tmp_path / "index-v2")
+    (tmp_path / "current").symlink_to("index-v2")
+    assert len(Index.open(tmp_path / "current")) == 20
+    Index.build(ROWS[:10]).save(tmp_path / "current")
+    assert len(Index.open(tmp_path / "index-v2")) == 10
 
 
 def test_settings_on_disk_are_plain_json(tmp_path):

@@ -73,6 +73,8 @@ def test_unknown_version_is_refused_with_both(saved, version):
         (set_array(dtype="<U999999999"), "array 'rows': "),
         (set_array(shape=[10**12, 4]), r"takes 16000000000128 bytes, not 176"),
         (set_array(shape=[10**40] * 3), r"takes 4\d{120} bytes, not 176"),
+        (set_array(shape=[10**4000] * 3), r"takes far more bytes, not 176"),
+        (set_array(shape=[2**62] * 1000), r"takes far more bytes, not 176"),
         (set_array(shape=[1] * 30000), "array 'rows' has 30000 dimensions, more than"),
         (set_array(bytes=10**15), "takes 176 bytes, not 1000000000000000"),
     ],
@@ -96,6 +98,35 @@ def test_manifest_of_any_size_is_not_read_whole(saved):
     os.truncate(saved / "manifest.json", 1 << 40)  # a hole: takes no space on the disk
     with pytest.raises(CorruptIndexError, match=r"size is 1099511627776 bytes, .* most 16777216"):
         open_folder(saved)
+
+
+def nested(depth):
+    value = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize("strange", [nested(400), "x" * 10**5, [1] * 10**5])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d, value: d.update(version=value),
+        lambda d, value: d.update(crc32=value),
+        lambda d, value: d.update(generation=value),
+        lambda d, value: d.update(arrays=value),
+        lambda d, value: d.update(meta=value),
+        lambda d, value: d["arrays"].update(rows=value),
+        lambda d, value: d["arrays"]["rows"].update(crc32=value),
+        lambda d, value: d["arrays"]["rows"].update(file=value),
+        lambda d, value: d["arrays"]["rows"].update(shape=[value]),
+    ],
+)
+def test_deep_and_long_values_give_a_short_error(saved, change, strange):
+    rewrite(saved, lambda document: change(document, strange))
+    with pytest.raises(CorruptIndexError) as info:
+        open_folder(saved)
+    assert len(str(info.value)) < 1000
 
 
 def forge(folder, shape):

@@ -8,6 +8,7 @@ import re
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ MANIFEST = "manifest.json"
 
 # A damaged or foreign file of this name must not fill the memory; settings take a few kilobytes.
 MAX_MANIFEST_BYTES = 1 << 24
+
+_MOST_SHOWN = 10**200
 
 ARRAY_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 GENERATION_NAME = re.compile(r"g[0-9]{6,18}")
@@ -137,7 +140,7 @@ def _content(path: Path) -> bytes:
 
 def _check_version(path: Path, version: object) -> None:
     if type(version) is not int:
-        raise CorruptIndexError(f"{path} is malformed: its version is {version!r}.")
+        raise CorruptIndexError(f"{path} is malformed: its version is {shortened(version)}.")
     if version != VERSION:
         raise UnknownVersionError(
             f"{path} is of format version {version}; this memvec reads version {VERSION}."
@@ -146,7 +149,7 @@ def _check_version(path: Path, version: object) -> None:
 
 def _check_crc(path: Path, content: bytes, claimed: object) -> None:
     if not (isinstance(claimed, str) and _CRC.fullmatch(claimed)):
-        raise CorruptIndexError(f"{path} is malformed: its checksum is {claimed!r}.")
+        raise CorruptIndexError(f"{path} is malformed: its checksum is {shortened(claimed)}.")
     found = crc_text(zlib.crc32(content.replace(claimed.encode(), _NO_CRC.encode(), 1)))
     if found != claimed:
         raise CorruptIndexError(
@@ -179,18 +182,24 @@ def _parse_array(path: Path, name: str, fields: object) -> StoredArray:
         } if _CRC.fullmatch(crc):
             # One name for the array and its file leaves no room for a path that leads elsewhere.
             if ARRAY_NAME.fullmatch(name) is None or file != f"{name}.npy":
-                raise CorruptIndexError(f"{path} is malformed: array {name!r} in file {file!r}.")
+                raise CorruptIndexError(
+                    f"{path} is malformed: array {shortened(name)} in file {shortened(file)}."
+                )
             return _checked(
                 path, name, StoredArray(file, *_form(path, name, dtype, shape), size, crc)
             )
-    raise CorruptIndexError(f"{path} is malformed: array {name!r} is described by {fields!r}.")
+    raise CorruptIndexError(
+        f"{path} is malformed: array {shortened(name)} is described by {shortened(fields)}."
+    )
 
 
 def _form(
     path: Path, name: str, dtype: str, shape: list[Any]
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
     if not all(type(length) is int and length >= 0 for length in shape):
-        raise CorruptIndexError(f"{path} is malformed: array {name!r} has the shape {shape}.")
+        raise CorruptIndexError(
+            f"{path} is malformed: array {name!r} has the shape {shortened(shape)}."
+        )
     try:
         return parse_dtype(dtype), tuple(shape)
     except ValueError as error:
@@ -207,8 +216,10 @@ def _checked(path: Path, name: str, array: StoredArray) -> StoredArray:
             f"more than the header of a file can name."
         ) from None
     if array.size != needed:
+        # Python writes numbers of some thousand digits at most.
+        takes = f"{needed}" if needed < _MOST_SHOWN else "far more"
         raise CorruptIndexError(
             f"{path} is malformed: array {name!r} of type {array.dtype.str} and shape "
-            f"{array.shape} takes {needed} bytes, not {array.size}."
+            f"{shortened(array.shape)} takes {takes} bytes, not {array.size}."
         )
     return array
