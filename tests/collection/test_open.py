@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import memvec
-from memvec.collection import _state
+from memvec.collection import _contents
 from memvec.errors import (
     CorruptIndexError,
     IndexNotFoundError,
@@ -221,8 +221,8 @@ def test_refresh_reads_what_is_new(path, vectors, monkeypatch):
         writer.add(vectors[60:90])
         with memvec.open(path, read_only=True) as reader:
             read = []
-            check = _state.crc_text
-            monkeypatch.setattr(_state, "crc_text", lambda crc: read.append(1) or check(crc))
+            check = _contents.crc_text
+            monkeypatch.setattr(_contents, "crc_text", lambda crc: read.append(1) or check(crc))
             writer.add(vectors[90:100])
             writer.delete([61])
             read.clear()

@@ -23,7 +23,7 @@ from memvec.cli._options import (
     named_rows,
     unit_rows,
 )
-from memvec.cli._output import echo_json
+from memvec.cli._output import echo, echo_json
 from memvec.errors import InvalidValueError
 from memvec.evaluation import VectorBlock, count_rows
 from memvec.progress import progress_bar
@@ -123,7 +123,7 @@ def add(
         return
     there = f", {counts.unchanged:,} were there already" if counts.unchanged else ""
     replaced = f", {counts.replaced:,} replaced" if counts.replaced else ""
-    click.echo(f"Added {counts.added:,} items{replaced}{there}; {collection} holds {n_items:,}.")
+    echo(f"Added {counts.added:,} items{replaced}{there}; {collection} holds {n_items:,}.")
 
 
 def _check_name(path: str, named: dict[str, str]) -> None:

@@ -6,6 +6,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from memvec.cli._output import echo
 from memvec.index import MachineCosts, profile_machine
 
 # One line for each cost, in the order of the table; all but the cache are nanoseconds.
@@ -70,7 +71,7 @@ def _write(measured: MachineCosts, json_file: str) -> None:
         measured.write(json_file)
     except OSError as error:
         raise click.FileError(json_file, hint=str(error.strerror)) from None
-    click.echo(f"Wrote {json_file}")
+    echo(f"Wrote {json_file}")
 
 
 __all__ = ["bench"]

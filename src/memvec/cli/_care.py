@@ -20,7 +20,7 @@ from memvec.cli._options import (
     json_option,
     similarity_option,
 )
-from memvec.cli._output import certificate_record, echo_json, share_text
+from memvec.cli._output import certificate_record, echo, echo_json, share_text
 from memvec.collection import CollectionHits, repair_collection, verify_collection
 from memvec.evaluation import Ranges, count_misses
 from memvec.guarantee import Certificate
@@ -120,13 +120,13 @@ def verify(
         echo_json(record if measured is None else {**record, "recall": measured.record()})
     else:
         for problem in found.problems:
-            click.echo(problem)
-        click.echo(
+            echo(problem)
+        echo(
             f"{len(found.problems):,} problems in {found.n_files:,} files of segments, "
             f"{found.n_bytes:,} bytes, and the catalog."
         )
         if measured is not None:
-            click.echo(str(measured))
+            echo(str(measured))
     if not found.ok or (measured is not None and measured.broken):
         sys.exit(FOUND_WRONG)
 
@@ -202,8 +202,8 @@ def repair(collection: str, as_json: bool) -> None:
         echo_json(asdict(done))
     else:
         for action in done.actions:
-            click.echo(action)
-        click.echo(f"{len(done.actions):,} repairs; {done.n_lost:,} items lost.")
+            echo(action)
+        echo(f"{len(done.actions):,} repairs; {done.n_lost:,} items lost.")
     if done.n_lost:
         sys.exit(FOUND_WRONG)
 
@@ -229,7 +229,7 @@ def compact(collection: str, seal: bool, as_json: bool) -> None:
     if as_json:
         echo_json({"rows": n_rows, "before": asdict(before), "after": asdict(after)})
         return
-    click.echo(
+    echo(
         f"{n_rows:,} vectors in a new segment; {len(after.segment_sizes):,} segments instead of "
         f"{len(before.segment_sizes):,}, {before.n_deleted - after.n_deleted:,} deleted vectors "
         "gone."

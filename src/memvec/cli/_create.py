@@ -12,7 +12,7 @@ import click
 import memvec
 from memvec import IndexConfig
 from memvec.cli._options import json_option, level_choice
-from memvec.cli._output import echo_json
+from memvec.cli._output import echo, echo_json
 from memvec.index import Guarantee
 
 
@@ -127,7 +127,7 @@ def create(
         record = {**asdict(settings), "similarities": settings.listed}
         echo_json({"collection": path, **record})
         return
-    click.echo(
+    echo(
         f"Created {path}: dimension {dim}, everything above {similarity:g}, "
         f"at most {100 * miss_rate:g} % missed."
     )

@@ -29,7 +29,7 @@ from memvec.cli._options import (
     unit_rows,
     where_option,
 )
-from memvec.cli._output import certificate_record, echo_json, print_table
+from memvec.cli._output import certificate_record, echo, echo_json, print_table
 from memvec.collection import Duplicates
 from memvec.evaluation import BLOCK_SUFFIXES
 
@@ -112,7 +112,7 @@ def dedup(
         drop = set(found.drop)
         chosen = found.drop if dropped else [name for name in opened if name not in drop]
     promise = str(found.certificate).splitlines()[0]  # JSON has all of it
-    click.echo(
+    echo(
         f"{found.n_items:,} vectors, {len(found.groups):,} groups above {similarity:g}: "
         f"{found.n_items - len(drop):,} to keep, {len(drop):,} to drop. {promise}",
         err=True,
@@ -134,7 +134,7 @@ def _write(
         )
     lines = "".join(f"{as_typed(name)}\n" for name in chosen)
     if out is None:
-        click.echo("" if as_json else lines, nl=False)
+        echo("" if as_json else lines, nl=False)
         return
     try:
         Path(out).write_text(lines, encoding="utf-8", newline="\n")
@@ -219,7 +219,7 @@ def join(
         above = opened.settings.similarity if similarity is None else similarity
     print_table(f"{len(shown) + n_left:,} pairs above {above:g}", ["left", "right", "score"], shown)
     if n_left:
-        click.echo(f"… and {n_left:,} more (--limit, --json)")
+        echo(f"… and {n_left:,} more (--limit, --json)")
 
 
 __all__ = ["dedup", "join"]

@@ -16,7 +16,7 @@ from memvec.cli._options import (
     typed_id,
     where_option,
 )
-from memvec.cli._output import echo_json
+from memvec.cli._output import echo, echo_json
 
 
 @click.command()
@@ -66,7 +66,7 @@ def delete(
         echo_json({"deleted": 0 if dry_run else len(ids), "chosen": len(ids), "items": n_items})
         return
     done = "Would delete" if dry_run else "Deleted"
-    click.echo(f"{done} {len(ids):,} items; {collection} holds {n_items:,}.")
+    echo(f"{done} {len(ids):,} items; {collection} holds {n_items:,}.")
 
 
 def _chosen(

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from memvec.cli._chart import Points, draw_chart
+from memvec.cli._output import echo
 from memvec.errors import MissingExtraError
 from memvec.theory import Design, cost_curve, optimal_design
 
@@ -96,7 +97,7 @@ def design(dim: int, similarity: float, miss_rate: float, as_json: bool, plot: s
         for name in _CONSTRUCTIONS
     }
     if as_json:
-        click.echo(json.dumps({name: _record(found) for name, found in designs.items()}))
+        echo(json.dumps({name: _record(found) for name, found in designs.items()}))
     else:
         Console().print(_table(designs))
     if plot is not None:
@@ -137,10 +138,10 @@ def _plot(designs: dict[str, Design], target: str, *, quiet: bool) -> None:
     if target != _TERMINAL:
         _plot_file(curves, designs, target)
         # With --json, standard output stays one JSON object.
-        click.echo(f"Wrote {target}", err=quiet)
+        echo(f"Wrote {target}", err=quiet)
         return
-    click.echo("\ncost ratio against unit size n (s: sum, p: pinv, *: both)", err=quiet)
-    click.echo(draw_chart(curves), err=quiet)
+    echo("\ncost ratio against unit size n (s: sum, p: pinv, *: both)", err=quiet)
+    echo(draw_chart(curves), err=quiet)
 
 
 def _curve(found: Design, last: int) -> Points:

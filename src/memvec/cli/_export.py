@@ -15,6 +15,7 @@ import numpy as np
 import memvec
 from memvec import Collection
 from memvec.cli._options import STDIN, collection_argument, where_option
+from memvec.cli._output import echo, echo_json, json_text
 from memvec.collection import Item
 from memvec.errors import MissingExtraError
 from memvec.progress import progress_bar
@@ -52,11 +53,11 @@ def export(collection: str, target: str, where: dict[str, Any] | None) -> None:
         n_items = len(opened)
         if target == STDIN:
             for item in opened.items(where):
-                click.echo(_line(item).encode(), nl=False)
+                echo_json(_record(item))
             return
         with progress_bar(target, n_items) as advance:
             n_written = _write(opened, Path(target), where, advance)
-    click.echo(f"Wrote {n_written:,} items into {target}.", err=True)
+    echo(f"Wrote {n_written:,} items into {target}.", err=True)
 
 
 def _write(
@@ -86,14 +87,13 @@ def _write(
     return n_written
 
 
-def _line(item: Item) -> str:
-    record = {"id": item.id, "vector": item.vector.tolist(), "metadata": item.metadata}
-    return json.dumps(record, ensure_ascii=False) + "\n"
+def _record(item: Item) -> dict[str, Any]:
+    return {"id": item.id, "vector": item.vector.tolist(), "metadata": item.metadata}
 
 
 def _write_jsonl(path: Path, items: Items, collection: Collection) -> None:
     with path.open("w", encoding="utf-8") as file:
-        file.writelines(map(_line, items))
+        file.writelines(f"{json_text(_record(item))}\n" for item in items)
 
 
 def _write_npy(path: Path, items: Items, collection: Collection) -> None:

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import click
 
 from memvec.cli._options import options
+from memvec.cli._output import echo
 from memvec.images import (
     SIFT_DIM,
     FolderReport,
@@ -132,10 +133,10 @@ def index_command(folder: str, as_json: bool, **given: Any) -> None:
         report = library.add_folder(folder, max_pixels=_pixels(given))
         n_photos = len(library)
     if as_json:
-        click.echo(json.dumps({"library": given["library"], "photos": n_photos, **asdict(report)}))
+        echo(json.dumps({"library": given["library"], "photos": n_photos, **asdict(report)}))
         return
     _print_report(report)
-    click.echo(f"{given['library']} holds {n_photos:,} photographs.")
+    echo(f"{given['library']} holds {n_photos:,} photographs.")
 
 
 @images.command("search")
@@ -171,13 +172,13 @@ def search_command(
         n_photos = len(opened)
     _write(html, _search_page(photo, found, n_photos, pixels))
     if as_json:
-        click.echo(json.dumps({**_plain(found), "html": html}))
+        echo(json.dumps({**_plain(found), "html": html}))
         return
     for hit in found.hits[:_LINES_SHOWN]:
-        click.echo(f"{hit.score:.3f}  {hit.path}")
+        echo(f"{hit.score:.3f}  {hit.path}")
     _print_rest(len(found.hits) - _LINES_SHOWN)
-    click.echo(f"{len(found.hits):,} of {n_photos:,} photographs. {found.certificate}")
-    click.echo(f"Wrote {html}")
+    echo(f"{len(found.hits):,} of {n_photos:,} photographs. {found.certificate}")
+    echo(f"Wrote {html}")
 
 
 @images.command("duplicates")
@@ -217,16 +218,16 @@ def duplicates_command(
         found = library.duplicates(level, groups=groups, below=folder)
     _write(html, _duplicates_page(folder, found, groups, report.skipped, _pixels(given)))
     if as_json:
-        click.echo(json.dumps({**_plain(found), "skipped": _records(report.skipped), "html": html}))
+        echo(json.dumps({**_plain(found), "skipped": _records(report.skipped), "html": html}))
         return
     _print_report(report)
     for group in found.groups[:_LINES_SHOWN]:
         lines = (f"  {copy.score:.3f}  {copy.path}{_link(copy, group[0])}" for copy in group)
-        click.echo("\n".join([f"{len(group)} alike:", *lines]))
+        echo("\n".join([f"{len(group)} alike:", *lines]))
     _print_rest(len(found.groups) - _LINES_SHOWN)
     n_photos = sum(map(len, found.groups))
-    click.echo(f"{n_photos:,} photographs in {len(found.groups):,} groups. {_rule(found, groups)}")
-    click.echo(f"{found.certificate}\nWrote {html}")
+    echo(f"{n_photos:,} photographs in {len(found.groups):,} groups. {_rule(found, groups)}")
+    echo(f"{found.certificate}\nWrote {html}")
 
 
 def _rule(found: PhotoDuplicates, groups: str) -> str:
@@ -268,7 +269,7 @@ def _descriptor(folder: str, given: dict[str, Any]) -> ImageDescriptor:
         return OnnxDescriptor.read(given["onnx"])
     source = given["learn_from"] or folder
     if source == folder:
-        click.echo(f"Learning from {folder} itself; --learn-from names others.", err=True)
+        echo(f"Learning from {folder} itself; --learn-from names others.", err=True)
     return _learned(source, given)
 
 
@@ -295,12 +296,12 @@ def _pixels(given: dict[str, Any]) -> int:
 
 def _print_report(report: FolderReport) -> None:
     for path, notes in list(report.notes.items())[:_LINES_SHOWN]:
-        click.echo(f"Read {path}: {', '.join(notes)}.")
+        echo(f"Read {path}: {', '.join(notes)}.")
     _print_rest(len(report.notes) - _LINES_SHOWN)
     for entry in report.skipped[:_LINES_SHOWN]:
-        click.echo(f"Skipped {_sentence(entry)}")
+        echo(f"Skipped {_sentence(entry)}")
     _print_rest(len(report.skipped) - _LINES_SHOWN)
-    click.echo(
+    echo(
         f"{report.n_added:,} new, {report.n_changed:,} changed, {report.n_unchanged:,} as before, "
         f"{report.n_removed:,} gone, {len(report.skipped):,} skipped; "
         f"{report.n_computed:,} described."
@@ -313,7 +314,7 @@ def _sentence(entry: Skipped) -> str:
 
 def _print_rest(n_left: int) -> None:
     if n_left > 0:
-        click.echo(f"… and {n_left:,} more")
+        echo(f"… and {n_left:,} more")
 
 
 def _search_page(photo: str, found: PhotoHits, n_photos: int, max_pixels: int) -> str:

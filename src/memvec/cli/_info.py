@@ -14,6 +14,7 @@ from memvec import Collection, Index
 from memvec.cli._options import collection_argument, json_option, promise_options
 from memvec.cli._output import (
     certificate_record,
+    echo,
     echo_json,
     print_table,
     share_text,
@@ -58,7 +59,7 @@ def info(collection: str, as_json: bool) -> None:
         return
     _print_sizes(collection, opened, stats)
     _print_segments(stats, units)
-    click.echo(str(certificate))
+    echo(str(certificate))
 
 
 def _print_sizes(collection: str, opened: Collection, stats: Stats) -> None:
@@ -89,7 +90,7 @@ def _print_segments(stats: Stats, units: list[dict[str, Any]] | None) -> None:
         return
     if units is None:
         sizes = ", ".join(f"{size:,}" for size in stats.segment_sizes)
-        click.echo(
+        echo(
             f"Segments of {sizes} vectors; they are being changed, or damaged (`memvec verify`): "
             "nothing on units."
         )

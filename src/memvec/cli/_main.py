@@ -20,9 +20,11 @@ from memvec.cli._design import design
 from memvec.cli._export import export
 from memvec.cli._images import images
 from memvec.cli._info import calibrate, info
+from memvec.cli._output import echo
 from memvec.cli._reproduce import reproduce
 from memvec.cli._search import range_command, search
 from memvec.errors import MemvecError
+from memvec.progress import printable
 
 _FAILED = 1
 # As shells have it for a process that SIGINT ended.
@@ -37,14 +39,17 @@ class _Group(click.Group):
     def invoke(self, context: click.Context) -> Any:
         try:
             return super().invoke(context)
+        except click.ClickException as error:
+            vars(error)["message"] = printable(error.message)
+            raise
         except KeyboardInterrupt:
-            click.echo("Interrupted. What was acknowledged is kept.", err=True)
+            echo("Interrupted. What was acknowledged is kept.", err=True)
             sys.exit(_INTERRUPTED)
         except (MemvecError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever reads has seen enough: click ends quietly
             self._name_flag(context, str(error))
-            click.echo(f"Error: {_told(error)}", err=True)
+            echo(f"Error: {_told(error)}", err=True)
             sys.exit(_FAILED)
 
     def _name_flag(self, context: click.Context, text: str) -> None:

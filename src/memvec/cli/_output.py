@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from memvec.guarantee import Certificate
+from memvec.progress import printable
 
 # Piped output has no width of its own, and a table cut at 80 columns would lose digits.
 _PIPED_WIDTH = 140
@@ -23,20 +24,49 @@ def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[objec
     table = Table(show_header=bool(header))
     for column, name in enumerate(header or [""] * len(cells[0])):
         is_number = bool(cells) and all(_is_number(row[column]) for row in cells)
-        table.add_column(name, justify="right" if is_number else "left")
+        table.add_column(Text(_line(name)), justify="right" if is_number else "left")
     for row in cells:
         # As Text: square brackets in an id are no markup.
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(_line(_cell(value))) for value in row))
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PIPED_WIDTH)
-    console.print(Text(title, style="italic"))  # as the table's own title, it would be wrapped
+    # As the table's own title, it would be wrapped.
+    console.print(Text(_line(title), style="italic"))
     console.print(table)
 
 
+def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print a text; what a terminal would obey instead of showing it is escaped.
+
+    Ids, metadata and names of files may hold anything, so commands print by this alone.
+    """
+    click.echo(printable(text), err=err, nl=nl)
+
+
 def echo_json(value: object) -> None:
-    """Print a value as one line of JSON."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    """Print a value as one line of JSON, in UTF-8 whatever the terminal's encoding."""
+    click.echo(json_text(value).encode())
+
+
+def json_text(value: object) -> str:
+    r"""Return a value as one line of JSON, which a terminal shows as it is.
+
+    Examples
+    --------
+    >>> json_text({"naïve": "\x1b[2J", "\x9b2J": 1})
+    '{"naïve": "\\u001b[2J", "\\u009b2J": 1}'
+    """
+    text = json.dumps(value, ensure_ascii=False)
+    if printable(text) == text:
+        return text
+    # What is left to escape stands within strings, where JSON has escapes of its own.
+    return "".join(one if printable(one) == one else f"\\u{ord(one):04x}" for one in text)
+
+
+def _line(text: str) -> str:
+    """Return a text that stays within its line and its column."""
+    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
@@ -83,4 +113,12 @@ def _cell(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-__all__ = ["certificate_record", "echo_json", "print_table", "share_text", "size_text"]
+__all__ = [
+    "certificate_record",
+    "echo",
+    "echo_json",
+    "json_text",
+    "print_table",
+    "share_text",
+    "size_text",
+]

@@ -14,6 +14,7 @@ from rich.table import Table as RichTable
 
 from memvec.cli._describe import describe_photographs
 from memvec.cli._made_up import describe_made_up
+from memvec.cli._output import echo
 from memvec.errors import MissingExtraError
 from memvec.experiments import (
     EXPERIMENTS,
@@ -137,17 +138,17 @@ def reproduce(
             )
         except Exception:  # whatever goes wrong in one experiment, the others still run
             failed.append(name)
-            click.echo(f"{name} failed:\n{traceback.format_exc()}", err=True)
+            echo(f"{name} failed:\n{traceback.format_exc()}", err=True)
             continue
         if not as_json:
             _print_result(results[name])
     if as_json:
-        click.echo(json.dumps({name: _record(result) for name, result in results.items()}))
+        echo(json.dumps({name: _record(result) for name, result in results.items()}))
     if report:
         write_report(EXPERIMENTS, out, page)
-        click.echo(f"wrote {page}", err=True)
+        echo(f"wrote {page}", err=True)
     if failed:
-        click.echo(f"Error: {', '.join(failed)} did not run to the end.", err=True)
+        echo(f"Error: {', '.join(failed)} did not run to the end.", err=True)
         sys.exit(1)
 
 
@@ -158,7 +159,7 @@ def _with_photographs(given: DataFolders, folder: Path) -> DataFolders:
     try:
         describe_made_up(folder)
     except MissingExtraError as error:
-        click.echo(
+        echo(
             f"{error}\nWithout it, made-up vectors take the place of described photographs.",
             err=True,
         )
@@ -180,10 +181,10 @@ def _print_list(names: list[str], out: Path, as_json: bool) -> None:
             }
         )
     if as_json:
-        click.echo(json.dumps(records))
+        echo(json.dumps(records))
         return
     for record in records:
-        click.echo("{name}  {paper_item}  [{verdict}]\n    {claim}".format(**record))
+        echo("{name}  {paper_item}  [{verdict}]\n    {claim}".format(**record))
 
 
 def _record(result: Result) -> dict[str, Any]:
@@ -203,12 +204,12 @@ def _print_result(result: Result) -> None:
     verdict = result.verdict(EXPERIMENTS[result.name])
     if result.table is not None and 0 < len(result.table.rows) <= _MOST_ROWS:
         _print_table(result.table)
-    click.echo(f"{result.name}: {verdict.outcome} ({result.scale}, {result.seconds:.1f} s)")
+    echo(f"{result.name}: {verdict.outcome} ({result.scale}, {result.seconds:.1f} s)")
     for finding in verdict.findings:
         sign = {"holds": "+", "does not hold": "-", "cannot be tested": "?"}[finding.standing]
-        click.echo(f"  {sign} {finding.claim}\n      {finding.numbers}")
+        echo(f"  {sign} {finding.claim}\n      {finding.numbers}")
     if verdict.note:
-        click.echo(f"  {verdict.note}")
+        echo(f"  {verdict.note}")
 
 
 def _print_table(table: Table) -> None:

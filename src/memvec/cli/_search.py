@@ -28,7 +28,7 @@ from memvec.cli._options import (
     where_option,
 )
 from memvec.cli._options import gather as gathered
-from memvec.cli._output import certificate_record, echo_json, print_table
+from memvec.cli._output import certificate_record, echo, echo_json, print_table
 from memvec.collection import CollectionHits, CollectionTopHits
 from memvec.types import Float32Array
 
@@ -249,8 +249,8 @@ def _print(
     rows = [[str(h.query), str(h.id), h.score, *_cells(metadata.get(h.id), show)] for h in shown]
     print_table(f"{title}: {len(hits):,} of {len(collection):,} items", header, rows)
     if len(hits) > len(shown):
-        click.echo(f"… and {len(hits) - len(shown):,} more (--limit, --json)")
-    click.echo(str(answer.certificate))
+        echo(f"… and {len(hits) - len(shown):,} more (--limit, --json)")
+    echo(str(answer.certificate))
 
 
 def _metadata(collection: Collection, hits: list[_Hit]) -> dict[Id, dict[str, Any]]:

@@ -58,6 +58,7 @@ class Collection(Joins):
             lambda: len(store.state.waiting.keys),
             store.settings.seal_at,
             background=background,
+            name=store.folder.name,
         )
 
     def add(
@@ -214,7 +215,12 @@ class Collection(Joins):
         return n_rows
 
     def close(self) -> None:
-        """Let the next writer in, after what is being sealed; nothing is lost without it."""
+        """Let the next writer in, after what is being sealed; nothing is lost without it.
+
+        Where sealing takes longer than a second, a line on the terminal tells so, or the logger
+        "memvec" at the level INFO. Afterwards no file is mapped or open any more, and every
+        method raises InvalidValueError, as files of Python raise ValueError; results stay.
+        """
         self._sealer.end(super().close)
 
 

@@ -120,6 +120,7 @@ class Lookup:
         return self._state().n_items
 
     def __contains__(self, name: object) -> bool:
+        self._state()
         try:
             plain = checked_id(name, "Collection.__contains__")
         except (InvalidTypeError, InvalidValueError):
@@ -152,6 +153,7 @@ class Lookup:
         [Item(id='a', vector=array([0.6, 0.8], dtype=float32), metadata={'tag': 'x'})]
         """
         where = "Collection.get"
+        self._state()
         plain = checked_ids(ids, where)
         with self._store.catalog.lock:
             state, keys = self._found(plain, where)

@@ -7,10 +7,13 @@ import warnings
 from collections.abc import Callable
 
 from memvec.errors import MemvecError
+from memvec.progress import waiting_for
 
 # Where so many times as many vectors wait as make a segment, those who add wait for the sealer:
 # searches scan what waits.
 _MOST_WAITING = 10
+# Whoever waits longer is told what for.
+_PATIENCE_SECONDS = 1.0
 
 
 class Sealer:
@@ -26,6 +29,8 @@ class Sealer:
         So many waiting vectors are due to be sealed; 0 for never.
     background : bool
         Run it in a thread.
+    name : str
+        What the collection is called where its user waits.
     """
 
     def __init__(
@@ -35,7 +40,9 @@ class Sealer:
         seal_at: int,
         *,
         background: bool,
+        name: str,
     ) -> None:
+        self._name = name
         self._seal, self._n_waiting = seal, n_waiting
         self._seal_at, self._background = seal_at, background
         self._lock = threading.Lock()
@@ -60,7 +67,7 @@ class Sealer:
             self._complain_or_keep()
             return
         if self._n_waiting() >= _MOST_WAITING * self._seal_at:
-            thread.join()
+            self._join(thread, "more are added")
 
     def _started(self) -> threading.Thread:
         """Return the thread that seals."""
@@ -90,8 +97,16 @@ class Sealer:
         with self._lock:
             thread = self._thread
         if thread is not None:
-            thread.join()
+            self._join(thread, "the collection is closed")
         self.complain(stacklevel=5)
+
+    def _join(self, thread: threading.Thread, then: str) -> None:
+        """Wait for the thread that seals; tell so where it takes long."""
+        thread.join(_PATIENCE_SECONDS)
+        if thread.is_alive():
+            left = f"{self._n_waiting():,} vectors wait"
+            with waiting_for(f"Sealing {self._name} before {then} ({left})."):
+                thread.join()
 
     def end(self, last: Callable[[], object]) -> None:
         """Wait until nothing is being sealed, then do the last thing.
