@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -35,9 +36,7 @@ class Cache(Generic[Key, Value]):
         self._most_bytes = most_bytes
         self._size_of = size_of
         self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
-        self._n_bytes = 0
-        # Of the kind that one thread may take twice: a value that goes may take others along.
-        self._lock = threading.RLock()
+        self._lock = threading.Lock()
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
         """Return the value of a key, made now unless it is kept.
@@ -45,43 +44,53 @@ class Cache(Generic[Key, Value]):
         Values are made without the lock, so that making one may ask for others. Of threads that
         make the same one at once, the first is kept and all get it.
         """
-        with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-                return self._entries[key][0]
-        made = make()
-        with self._lock:
-            if key not in self._entries:
-                size = _ENTRY_BYTES + self._size_of(made)
-                self._entries[key] = made, size
-                self._n_bytes += size
-            value = self._entries[key][0]
-            self._shrink()
-        return value
+        entry = self._used(key)
+        if entry is None:
+            made = make()
+            new = made, _ENTRY_BYTES + self._size_of(made)
+            with self._lock:
+                entry = self._entries.setdefault(key, new)
+                self._shrink()
+        return entry[0]
 
     def drop(self, gone: Callable[[Key], bool]) -> None:
-        """Give up the values of some keys."""
-        with self._lock:
-            for key in [key for key in self._entries if gone(key)]:
-                self._n_bytes -= self._entries.pop(key)[1]
+        """Give up the values of some keys.
+
+        Without the lock, so that it may be called while an object dies, at any instruction of any
+        thread: each step is whole.
+        """
+        for key in list(self._entries):
+            if gone(key):
+                self._entries.pop(key, None)
 
     def __contains__(self, key: Key) -> bool:
-        with self._lock:
-            return key in self._entries
+        return key in self._entries
 
     def __len__(self) -> int:
-        with self._lock:
-            return len(self._entries)
+        return len(self._entries)
+
+    @property
+    def keys(self) -> list[Key]:
+        """Of all that is kept, what was used longest ago first."""
+        return list(self._entries)
 
     @property
     def n_bytes(self) -> int:
         """What all values take, by the sizes that were given."""
-        return self._n_bytes
+        return sum(size for _, size in list(self._entries.values()))
+
+    def _used(self, key: Key) -> tuple[Value, int] | None:
+        """Return what is kept, as what was used last."""
+        with self._lock, suppress(KeyError):  # dropped between the two
+            entry = self._entries[key]
+            self._entries.move_to_end(key)
+            return entry
+        return None
 
     def _shrink(self) -> None:
-        while self._n_bytes > self._most_bytes and len(self._entries) > 1:
-            _, (_, size) = self._entries.popitem(last=False)
-            self._n_bytes -= size
+        while self.n_bytes > self._most_bytes and len(self._entries) > 1:
+            with suppress(KeyError):
+                self._entries.popitem(last=False)
 
 
 __all__ = ["Cache"]

@@ -51,7 +51,7 @@ def test_what_was_compacted_away_is_let_go(path, collection, vectors):
     assert mapped_segments(path) == {"000004"}  # before anyone searches
     collection.range_search(vectors[0])
     assert mapped_segments(path) == {"000004"}
-    assert {numbers for numbers, _ in collection._promises._kept} == {(4,)}
+    assert {key[0] for key in collection._promises._kept.keys} == {(4,)}
 
 
 def test_state_that_is_still_searched_keeps_its_segments(path, collection, vectors):

@@ -127,4 +127,4 @@ def test_what_was_solved_goes_with_its_segments(tmp_path):
         collection.search(QUERIES[:1], K, where={"half": True})
         assert len(collection._promises._ranked) == 1
         collection.compact()
-        assert not collection._promises._ranked
+        assert not len(collection._promises._ranked)

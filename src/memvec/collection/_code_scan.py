@@ -7,13 +7,12 @@ promised for members holds for them.
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
+from memvec.cache import Cache
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
 from memvec.collection._waiting import Waiting
@@ -22,7 +21,8 @@ from memvec.types import BoolArray, Float32Array
 
 # Vectors that are encoded together, once they are so many; the rest is scored in float32.
 CHUNK = 2048
-_MOST_CHUNKS = 64
+# What is kept, in bytes: 64 chunks of 384 dimensions, with their vectors.
+_MOST_KEPT = 256 << 20
 
 
 class CodeScans:
@@ -30,8 +30,7 @@ class CodeScans:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._kept: OrderedDict[tuple[int, int, str], CodeScan] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept: Cache[tuple[int, int, str], CodeScan] = Cache(_MOST_KEPT, _n_bytes)
 
     def of(self, state: State) -> WaitingCodes | None:
         """Return the waiting vectors of a state that are scanned by codes; None if there are none.
@@ -50,17 +49,17 @@ class CodeScans:
         # Merging may put a segment with other codes first, and thresholds are for its codes.
         design = state.segments[0].rows.index.design
         key = (int(waiting.keys[first]), int(waiting.keys[first + CHUNK - 1]), design.config.codes)
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        rows = np.ascontiguousarray(waiting.rows[first : first + CHUNK])
-        made = scan_by_codes(rows, self._settings.config, design)
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > _MOST_CHUNKS:
-                self._kept.popitem(last=False)
-        return made
+
+        def made() -> CodeScan:
+            rows = np.ascontiguousarray(waiting.rows[first : first + CHUNK])
+            return scan_by_codes(rows, self._settings.config, design)
+
+        return self._kept.get(key, made)
+
+
+def _n_bytes(scan: CodeScan) -> int:
+    arrays = (scan.units.vectors, scan.codes, scan.prefix, scan.code_scales)
+    return sum(int(array.nbytes) for array in arrays)
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,13 @@ import json
 import math
 import re
 import sys
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from memvec import checks
+from memvec.cache import Cache
 from memvec.collection._catalog import Catalog
 from memvec.collection._naming import MovedError
 from memvec.collection._segment import Segment
@@ -24,8 +23,8 @@ from memvec.types import BoolArray
 # SQLite's own limits, a stack of 100 for its parser and 1,000 terms, are met by nobody with these.
 _MOST_CONDITIONS = 200
 _DEEPEST = 8
-# Bitmaps kept, of segments and filters; those used longest ago go first.
-_MOST_BITMAPS = 256
+# What is kept of segments and filters, in bytes: a row is a byte.
+_MOST_KEPT = 64 << 20
 # Sequences that are no lists of values.
 _TEXT = (str, bytes, bytearray, memoryview)
 # Names that SQLite's paths cannot spell.
@@ -209,11 +208,13 @@ def _joined(parts: list[Condition], by: str, otherwise: str) -> Condition:
 
 
 class _Kept(NamedTuple):
-    """What a filter lets pass of a part, and of its rows that are alive."""
+    """What a filter lets pass of the rows of a part that are alive."""
 
-    bitmap: BoolArray
     alive: BoolArray
     passing: BoolArray
+
+
+_Name: TypeAlias = tuple[str, str, int]
 
 
 class Bitmaps:
@@ -225,8 +226,11 @@ class Bitmaps:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._kept: OrderedDict[tuple[str, str, int], _Kept] = OrderedDict()
-        self._lock = threading.Lock()
+        self._bitmaps: Cache[_Name, BoolArray] = Cache(_MOST_KEPT, lambda one: int(one.nbytes))
+        # Of rows that are alive, which are told by their array and hold it.
+        self._kept: Cache[tuple[_Name, int], _Kept] = Cache(
+            _MOST_KEPT, lambda kept: int(kept.alive.nbytes + kept.passing.nbytes)
+        )
 
     def passing(self, state: State, where: object, caller: str) -> list[BoolArray]:
         """Return which rows of each part pass and are alive.
@@ -249,19 +253,12 @@ class Bitmaps:
             key = (name, "segment", part.rows.number)
         else:
             key = (name, "waiting", change)
-        with self._lock:
-            kept = self._kept.get(key)
-            if kept is not None and kept.alive is part.alive:
-                self._kept.move_to_end(key)
-                return kept.passing
-        bitmap = _bitmap(self._catalog, part, condition) if kept is None else kept.bitmap
-        made = _Kept(bitmap, part.alive, part.alive & bitmap)
-        with self._lock:
-            self._kept[key] = made
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST_BITMAPS:
-                self._kept.popitem(last=False)
-        return made.passing
+
+        def made() -> _Kept:
+            bitmap = self._bitmaps.get(key, lambda: _bitmap(self._catalog, part, condition))
+            return _Kept(part.alive, part.alive & bitmap)
+
+        return self._kept.get((key, id(part.alive)), made).passing
 
 
 def _bitmap(catalog: Catalog, part: Part[Any], condition: Condition) -> BoolArray:

@@ -9,15 +9,17 @@ are missed no more often; deleted or filtered ones leave the rows.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from memvec.cache import Cache
 from memvec.collection._code_scan import CodeScans, WaitingCodes
 from memvec.collection._given import GivenQueries
 from memvec.collection._ranks import Best, known_ranks
@@ -40,12 +42,12 @@ from memvec.index import (
 )
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
-
 _Numbers: TypeAlias = tuple[int, ...]
+# Arrays by what tells them apart; who keeps the names keeps the arrays.
+_Names: TypeAlias = tuple[int, ...]
 
-_MOST_KEPT = 32
+# What is kept of each kind, in bytes: a table of a collection of crowded vectors takes 70 MB.
+_MOST_KEPT = 128 << 20
 _CALIBRATED = "calibrated on the matches that pass"
 _NOT_CALIBRATED = "not calibrated"
 
@@ -120,11 +122,19 @@ class Promises:
             settings.miss_rate, settings.guarantee, settings.confidence, explicit=False
         )
         # By the numbers of segments, by the sample, and by what of the segments counts.
-        self._kept: dict[tuple[_Numbers, bytes, float, int], JointPromise] = {}
-        self._recent: dict[tuple[_Numbers, bytes, float, tuple[int, ...]], _Recent] = {}
-        self._ranked: dict[tuple[_Numbers, bytes, tuple[int, ...], int, Request], _Ranked] = {}
+        self._kept: Cache[tuple[_Numbers, bytes, float, bytes], JointPromise] = Cache(
+            _MOST_KEPT, lambda joint: joint.n_bytes
+        )
+        self._recent: Cache[tuple[_Numbers, bytes, float, _Names], _Recent] = Cache(
+            _MOST_KEPT, lambda recent: recent.joint.n_bytes + _n_bytes(recent.passing)
+        )
+        self._ranked: Cache[tuple[_Numbers, bytes, _Names, int, Request], _Ranked] = Cache(
+            _MOST_KEPT, lambda ranked: _n_bytes(ranked.passing)
+        )
         # By the least cosine that they hold: tables for ranges are a fraction of the others.
-        self._tables: dict[float, _Whole] = {}
+        self._tables: Cache[tuple[_Numbers, bytes, float], _Whole] = Cache(
+            _MOST_KEPT, lambda whole: whole.n_bytes
+        )
         self._least = lowest_cosine(settings.similarity)
         self._watched: weakref.WeakSet[Segment] = weakref.WeakSet()
         self._lock = threading.Lock()
@@ -243,10 +253,8 @@ class Promises:
     ) -> Best | None:
         """Return how to find the k nearest that pass; None where too little is known of them."""
         arrays = tuple(passing[: len(state.segments)])
-        name = (_numbers(state), sample.name, tuple(id(one) for one in arrays), k, request)
-        with self._lock:
-            kept = _taken(self._ranked, name)
-        if kept is None:
+
+        def made() -> _Ranked:
             whole = self._whole(state, sample, -np.inf)
             found = None
             if whole.table is not None:
@@ -254,10 +262,10 @@ class Promises:
                 sizes = [len(part.keys) for part in state.segments]
                 known = known_ranks(whole.table, places, sizes, whole.counting(arrays), k)
                 found = known.best(k, request, partial(self._solved, state))
-            kept = _Ranked(arrays, found)
-            with self._lock:
-                _keep(self._ranked, name, kept)
-        return kept.best
+            return _Ranked(arrays, found)
+
+        name = (_numbers(state), sample.name, _names(arrays), k, request)
+        return self._ranked.get(name, made).best
 
     def _joint(
         self, state: State, sample: Sample, passing: Sequence[BoolArray], least: float
@@ -267,16 +275,13 @@ class Promises:
         The same arrays of rows mean the same promise, and nothing is looked at but which they are.
         """
         arrays = tuple(passing[: len(state.segments)])
-        names = (_numbers(state), sample.name, least, tuple(id(one) for one in arrays))
-        with self._lock:
-            known = _taken(self._recent, names)
-        if known is not None:
-            return known.joint
-        made = self._joint_of_counting(state, sample, arrays, least)
-        with self._lock:
+
+        def made() -> _Recent:
             self._watch(state)
-            _keep(self._recent, names, _Recent(arrays, made))
-        return made
+            return _Recent(arrays, self._joint_of_counting(state, sample, arrays, least))
+
+        names = (_numbers(state), sample.name, least, _names(arrays))
+        return self._recent.get(names, made).joint
 
     def _watch(self, state: State) -> None:
         """See to it that nothing kept here outlives a segment."""
@@ -287,19 +292,13 @@ class Promises:
                 gone.atexit = False
 
     def forget(self, number: int) -> None:
-        """Drop what was kept for a segment.
-
-        Without the lock, which the thread that gave up the segment may hold: each step is whole.
-        """
-        for least, table in list(self._tables.items()):
-            if number in table.numbers:
-                self._tables.pop(least, None)
+        """Drop what was kept for a segment, without any lock: it is called when one dies."""
         self._asked.forget(number)
-        everything: tuple[dict[Any, Any], ...] = (self._kept, self._recent, self._ranked)
+        everything: tuple[Cache[Any, Any], ...] = (
+            *(self._kept, self._recent, self._ranked, self._tables),
+        )
         for kept in everything:
-            for key in list(kept):
-                if number in key[0]:
-                    kept.pop(key, None)
+            kept.drop(lambda key: number in key[0])
 
     def _joint_of_counting(
         self, state: State, sample: Sample, passing: Sequence[BoolArray], least: float
@@ -311,32 +310,29 @@ class Promises:
         """
         whole = self._whole(state, sample, least)
         counts = whole.counting(passing)
-        key = (whole.numbers, sample.name, least, hash(counts.tobytes()))
-        with self._lock:
-            known = _taken(self._kept, key)
-        if known is not None:
-            return known
-        made = self._solved(state, None if whole.table is None else _left(whole.table, counts))
-        with self._lock:
+
+        def made() -> JointPromise:
             self._watch(state)
-            _keep(self._kept, key, made)
-        return made
+            left = None if whole.table is None else _left(whole.table, counts)
+            return self._solved(state, left)
+
+        # By a digest: tables have up to a million rows.
+        digest = hashlib.blake2b(np.packbits(counts).tobytes(), digest_size=16).digest()
+        return self._kept.get((whole.numbers, sample.name, least, digest), made)
 
     def _whole(self, state: State, sample: Sample, least: float) -> _Whole:
         """Return the rows of the sample against these segments, from a cosine on."""
         numbers = _numbers(state)
-        table = self._tables.get(least)
-        if table is not None and (table.numbers, table.sample) == (numbers, sample.name):
-            return table
-        if self._given is None:
-            joint = joint_table(state, sample, self._asked, least)
-        else:
-            joint = self._given.table([part.rows for part in state.segments])
-        whole = _Whole.of(joint, state, numbers, sample.name)
-        with self._lock:
+
+        def made() -> _Whole:
             self._watch(state)
-            self._tables[least] = whole
-        return whole
+            if self._given is None:
+                joint = joint_table(state, sample, self._asked, least)
+            else:
+                joint = self._given.table([part.rows for part in state.segments])
+            return _Whole.of(joint, state, numbers)
+
+        return self._tables.get((numbers, sample.name, least), made)
 
     def _solved(self, state: State, table: CalibrationTable | None) -> JointPromise:
         segments = [part.rows for part in state.segments]
@@ -374,8 +370,6 @@ class _Whole(NamedTuple):
     ----------
     numbers : tuple of int
         Of the segments.
-    sample : bytes
-        The name of the queries.
     table : CalibrationTable or None
         None without any match.
     places : list of (ndarray, ndarray)
@@ -383,20 +377,23 @@ class _Whole(NamedTuple):
     """
 
     numbers: _Numbers
-    sample: bytes
     table: CalibrationTable | None
     places: list[tuple[IntArray, IntArray]]
 
     @classmethod
-    def of(
-        cls, table: CalibrationTable | None, state: State, numbers: _Numbers, sample: bytes
-    ) -> _Whole:
+    def of(cls, table: CalibrationTable | None, state: State, numbers: _Numbers) -> _Whole:
         """Find the matches of a table."""
         if table is None:
-            return cls(numbers, sample, None, [])
+            return cls(numbers, None, [])
         found = [part.find(table.keys) for part in state.segments]
         places = [(np.flatnonzero(here), rows) for here, rows in found]
-        return cls(numbers, sample, table, places)
+        return cls(numbers, table, places)
+
+    @property
+    def n_bytes(self) -> int:
+        """What the table and the places take."""
+        places = sum(int(here.nbytes + rows.nbytes) for here, rows in self.places)
+        return places + (0 if self.table is None else self.table.n_bytes)
 
     def counting(self, passing: Sequence[BoolArray]) -> BoolArray:
         """Tell which rows of the table are matches that count."""
@@ -410,8 +407,13 @@ def _of_sample(certificate: Certificate, sample: Sample, state: State) -> Certif
     """Return a certificate that says what its calibration queries are a sample of."""
     if certificate.source != "reserve":
         return certificate
-    stale = 1 - sample.population / state.n_items
-    return replace(certificate, population=sample.population, stale=stale)
+    n_living, n_stored = state.n_items, sum(len(part.keys) for part in state.parts)
+    return replace(
+        certificate,
+        population=sample.population,
+        stale=1 - sample.population / n_living,
+        deleted=1 - n_living / n_stored,
+    )
 
 
 def _numbers(state: State) -> _Numbers:
@@ -423,19 +425,12 @@ def _forget(promises: weakref.ref[Promises], number: int) -> None:
         found.forget(number)
 
 
-def _taken(kept: dict[_Key, _Value], key: _Key) -> _Value | None:
-    """Return what is kept, as what was used last."""
-    value = kept.pop(key, None)
-    if value is not None:
-        kept[key] = value
-    return value
+def _names(arrays: tuple[BoolArray, ...]) -> _Names:
+    return tuple(id(one) for one in arrays)
 
 
-def _keep(kept: dict[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Keep a value; the one used longest ago goes where there are too many."""
-    kept[key] = value
-    for oldest in list(kept)[:-_MOST_KEPT]:
-        kept.pop(oldest, None)
+def _n_bytes(arrays: Sequence[BoolArray]) -> int:
+    return sum(int(one.nbytes) for one in arrays)
 
 
 def _left(table: CalibrationTable, counts: BoolArray) -> CalibrationTable | None:

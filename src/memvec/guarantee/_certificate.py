@@ -90,6 +90,8 @@ class Certificate:
         Vectors that the calibration queries are a sample of, where they are stored vectors.
     stale : float
         The share of stored vectors that came after the sample was drawn.
+    deleted : float
+        The share of what was stored that is deleted, and counts neither as query nor as match.
     live : tuple of float or None
         A 95 % interval of the miss rate of the live queries, set once it contradicts the promise:
         some of them were compared with the exhaustive search, and missed more.
@@ -97,9 +99,10 @@ class Certificate:
     Examples
     --------
     >>> print(Certificate("expected", 0.8, 0.01, 0.0096, n_queries=973, n_matches=2108,
-    ...                   source="reserve", observed=0.0086, interval=(0.0041, 0.0163)))
+    ...                   source="reserve", observed=0.0086, interval=(0.0041, 0.0163),
+    ...                   population=117_659))
     Queries like the stored vectors miss at most 1 % of their matches above 0.8 on average.
-      Calibrated on 973 held-out vectors with 2,108 matches: they missed 0.86 %.
+      Calibrated on 973 of 117,659 vectors, held out, with 2,108 matches: they missed 0.86 %.
       95 % interval for this index: 0.41 % to 1.6 %.
     """
 
@@ -127,6 +130,7 @@ class Certificate:
     profile: MissProfile | None = None
     population: int | None = None
     stale: float = 0.0
+    deleted: float = 0.0
     live: tuple[float, float] | None = None
 
     @property
@@ -140,16 +144,7 @@ class Certificate:
         return self.n_planted > 0
 
     def __str__(self) -> str:
-        lines = [self._statement(), *self._evidence()]
-        if self.drifted:
-            lines.append("Recent queries differ from the calibration queries: do not rely on it.")
-        if self.live is not None:
-            low, high = (_percent(end) for end in self.live)
-            lines.append(
-                f"Live queries miss more: {low:.2g} to {high:.2g} %, measured on some of them."
-            )
-        if self.filter is not None:
-            lines.append(f"Filter: {self.filter}.")
+        lines = [self._statement(), *self._evidence(), *self._caveats()]
         return "\n  ".join(lines)
 
     def _statement(self) -> str:
@@ -168,17 +163,33 @@ class Certificate:
         if self.source is None:
             return []
         kind = {"reserve": "held-out vectors", "queries": "queries", "planted": "of them"}
+        queries = f"{self.n_queries:,} {kind[self.source]}"
+        if self.population is not None:
+            queries = f"{self.n_queries:,} of {self.population:,} vectors, held out,"
         about = "about " if self.estimated else ""
         seen = "" if self.observed is None else f": they missed {_percent(self.observed)}"
-        lines = [
-            f"Calibrated on {self.n_queries:,} {kind[self.source]} "
-            f"with {about}{self.n_matches:,} matches{seen}."
-        ]
+        lines = [f"Calibrated on {queries} with {about}{self.n_matches:,} matches{seen}."]
         if self.interval is not None:
-            low, high = self.interval
-            lines.append(f"95 % interval for this index: {_percent(low)} to {_percent(high)}.")
+            lines.append(f"95 % interval for this index: {_span(self.interval)}.")
+        return lines
+
+    def _caveats(self) -> list[str]:
+        """Return what was left out of the evidence, and what is known against it."""
+        lines = []
         if self.left_out:
             lines.append(f"Left out: {self.left_out:,} queries that are copies of stored vectors.")
+        if self.deleted > 0:
+            lines.append(f"Deleted, and in no count: {_percent(self.deleted)} of what was stored.")
+        if self.stale > 0:
+            lines.append(
+                f"Added after the sample was drawn: {_percent(self.stale)} of the vectors."
+            )
+        if self.drifted:
+            lines.append("Recent queries differ from the calibration queries: do not rely on it.")
+        if self.live is not None:
+            lines.append(f"Live queries miss more: {_span(self.live)}, measured on some of them.")
+        if self.filter is not None:
+            lines.append(f"Filter: {self.filter}.")
         return lines
 
     def to_json(self) -> str:
@@ -214,6 +225,10 @@ class Certificate:
         if made.level not in _STATEMENT:
             raise FileFormatError(f"Not a certificate: the level {made.level!r} is unknown.")
         return made
+
+
+def _span(ends: tuple[float, float]) -> str:
+    return f"{_percent(ends[0])} to {_percent(ends[1])}"
 
 
 def _percent(share: float | None, digits: int = 2) -> str:

@@ -25,6 +25,7 @@ from memvec.index._explain import Explanation
 from memvec.index._found import ALL_ALLOWED, Found
 from memvec.index._index import Index
 from memvec.index._lines import Lines
+from memvec.index._planting import PLANTED_BYTES
 from memvec.index._promises import Promises, Request
 from memvec.index._searcher import seen_of_ids
 from memvec.index._top import likely_similarities
@@ -91,6 +92,12 @@ class JointPromise:
         seed = indexes[0].config.seed
         calibration = Calibration(cascades, evidence, similarity, similarities, seed)
         return cls(tuple(indexes), Promises(calibration, default))
+
+    @property
+    def n_bytes(self) -> int:
+        """What the table takes, as it is and in order of the cosine, and what is planted."""
+        table = self.promises.calibration.table
+        return PLANTED_BYTES + (0 if table is None else 2 * table.n_bytes)
 
     @property
     def null_law(self) -> NullLaw:

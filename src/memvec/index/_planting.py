@@ -18,7 +18,7 @@ _PLANTED, _MOST_PLANTED = 2000, 20_000
 _PLANTED_SHARE = 4
 _MORE_THAN_NEEDED = 2
 # Tables that are kept, in bytes: one of 2,000 queries and four stages takes 150,000.
-_MOST_KEPT = 16 << 20
+PLANTED_BYTES = 4 << 20
 _ALIKE = 1e-6
 # Vectors in the noise of a planted query: enough for its law to be that of the data.
 _NOISE_TERMS = 8
@@ -38,7 +38,7 @@ class Planting:
     def __init__(self, cascades: Sequence[Cascade], seed: int) -> None:
         self._cascades, self._seed = cascades, seed
         self._tables: Cache[tuple[float, int, int], CalibrationTable] = Cache(
-            _MOST_KEPT, lambda table: table.n_bytes
+            PLANTED_BYTES, lambda table: table.n_bytes
         )
 
     def n_plantable(self, rule: Rule) -> int:
@@ -111,4 +111,4 @@ def _planted_queries(
     return checks.unit_rows(queries, "queries", "calibration")
 
 
-__all__ = ["Planting", "planted_table"]
+__all__ = ["PLANTED_BYTES", "Planting", "planted_table"]
