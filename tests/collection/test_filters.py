@@ -166,7 +166,9 @@ def test_bitmaps_are_kept_per_filter_and_change(tmp_path, monkeypatch):
         assert len(asked) == 3  # of what waits
         collection.delete([3])
         assert collection.count(np.ones(DIM), where=where, guarantee="exact") == [2]
-        monkeypatch.setattr(_filters, "_MOST_BITMAPS", 1)
+        assert len(asked) == 4  # of what waits, as something was changed
+    monkeypatch.setattr(_filters, "_MOST_KEPT", 1)
+    with memvec.open(tmp_path / "c.mv") as collection:
         assert collection.count(np.ones(DIM), where={"x": 7}, guarantee="exact") == [1]
         assert len(collection._bitmaps._kept) == 1
 

@@ -242,8 +242,10 @@ def test_what_counts_is_looked_up_once(folder, tmp_path, monkeypatch):
         for _ in range(2):
             collection.range_search(QUERIES[:2])
         assert len(asked) == 3
-        monkeypatch.setattr(_promise, "_MOST_KEPT", 1)
-        collection.range_search(QUERIES[:2], where={"even": False})
+    monkeypatch.setattr(_promise, "_MOST_KEPT", 1)
+    with memvec.open(path) as collection:
+        for even in (True, False):
+            collection.range_search(QUERIES[:2], where={"even": even})
         assert len(collection._promises._recent) == len(collection._promises._kept) == 1
 
 

@@ -318,7 +318,7 @@ def test_foreign_evidence_is_refused(index, tmp_path):
     short = {name: np.array(array) for name, array in arrays.items()}
     short["calibration_keys"] = short["calibration_keys"][:-1]
     write_folder(tmp_path / "short.mv", short, meta)
-    with pytest.raises(CorruptIndexError, match="must be of one length"):
+    with pytest.raises(CorruptIndexError, match="'calibration_keys' is of type"):
         Index.open(tmp_path / "short.mv")
 
 
@@ -329,7 +329,7 @@ def test_altered_evidence_is_refused(index, tmp_path):
         other = {key: np.array(array) for key, array in arrays.items()}
         other[f"calibration_{name}"] += np.float32(change)
         write_folder(tmp_path / "altered.mv", other, meta)
-        with pytest.raises(CorruptIndexError, match="checksum .* of the calibration|free of NaN"):
+        with pytest.raises(CorruptIndexError, match="checksum .* of the calibration|not finite"):
             Index.open(tmp_path / "altered.mv")
 
 

@@ -181,3 +181,19 @@ def test_rows_above_a_similarity_share_the_memory_of_the_table():
     above = table.above(0.5)
     assert sorted(above.keys) == sorted(table.keys[table.cosines >= 0.5 - 1e-6])
     assert np.shares_memory(above.scores, table.above(0.2).scores)
+
+
+def test_measurement_tells_what_the_mean_hides():
+    vectors, queries = nearly_copied(np.random.default_rng(0), 3000, 200)
+    index = Index.build(vectors, similarity=0.95, miss_rate=0.3, progress=False)
+    seen = index.verify(queries, 0.97, progress=False)
+    truth = exact_range(vectors, queries, 0.97, progress=False)
+    hits = index.range_search(queries, 0.97)
+    shares = [
+        np.mean(~np.isin(all_of_it.ids, found.ids))
+        for all_of_it, found in zip(truth, hits, strict=True)
+    ]
+    worst = np.sort(shares)[-20:]
+    assert seen.profile.missed_all == pytest.approx(np.mean(np.array(shares) == 1))
+    assert seen.profile.worst_tenth == pytest.approx(worst.mean())
+    assert sum(band.n_matches for band in seen.profile.bands) == seen.n_matches

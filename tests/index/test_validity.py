@@ -144,7 +144,7 @@ def test_every_array_of_another_shape_or_type_is_refused(saved, tmp_path, kind):
     names = list(open_folder(saved / kind)[0])
     assert {"vectors", "keys", "offsets"} <= set(names)
     # How many of these there are is told by no other array.
-    free = {"null_cosines", "calibration_peaks"}
+    free = {"null_cosines"}
     for name in names:
         ways = [lambda a: a[:-1], lambda a: np.concatenate([a, a[-1:]]), lambda a: a[np.newaxis]]
         ways = ways[2:] if name in free else ways

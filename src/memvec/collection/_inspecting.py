@@ -14,7 +14,7 @@ from memvec.collection._promise import Guarantee, Promise
 from memvec.collection._searching import Searches, Where
 from memvec.collection._state import State
 from memvec.errors import InvalidValueError
-from memvec.evaluation import Ranges, count_misses
+from memvec.evaluation import Ranges
 from memvec.guarantee import Certificate, Draw, NullLaw, Rule, significance
 from memvec.index import (
     Explanation,
@@ -156,7 +156,7 @@ class Inspections(Searches):
             self._keys_found(state, passing, rows, level, asked, where, caller)
             for asked in (request, exactly)
         )
-        return Verification.of(count_misses(truth, found), request.allowed)
+        return Verification.of_answer(truth, found, request.allowed)
 
     def _keys_found(
         self,

@@ -9,7 +9,7 @@ from memvec.evaluation._blocks import BLOCK_SUFFIXES, count_rows, read_blocks
 from memvec.evaluation._curves import RocCurve, auc, complexity_ratio, roc_curve
 from memvec.evaluation._ground_truth import TopK, exact_range, exact_self_range, exact_top_k
 from memvec.evaluation._hdf5_files import AnnBenchmark, read_ann_benchmark
-from memvec.evaluation._misses import Misses, count_misses, miss_rate, pair_miss
+from memvec.evaluation._misses import Misses, count_misses, miss_rate, missed_pairs, pair_miss
 from memvec.evaluation._ranges import FlatRows, RangeRow, Ranges
 from memvec.evaluation._rankings import disagreeing_rankings, rankings_agree
 from memvec.evaluation._readers import read_vectors
@@ -46,6 +46,7 @@ __all__ = [
     "load_sample",
     "mean_average_precision",
     "miss_rate",
+    "missed_pairs",
     "pair_miss",
     "rankings_agree",
     "read_ann_benchmark",

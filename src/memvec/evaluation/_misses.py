@@ -173,6 +173,20 @@ def count_misses(truth: FlatRows, answer: FlatRows) -> Misses:
     return _count(truth, answer, "count_misses")
 
 
+def missed_pairs(truth: FlatRows, answer: FlatRows) -> BoolArray:
+    """Return which pairs of the truth were not returned, in their order.
+
+    Examples
+    --------
+    >>> from memvec.evaluation import Ranges
+    >>> missed_pairs(Ranges.from_rows([[1, 2], [3, 4]]), Ranges.from_rows([[2], [4, 3]])).tolist()
+    [True, False, False, False]
+    """
+    where = "missed_pairs"
+    found, _ = _common(*flat_rows(truth, "truth", where), *flat_rows(answer, "answer", where))
+    return ~found
+
+
 def miss_rate(truth: FlatRows, answer: FlatRows) -> float:
     """Return the mean share of matches not returned, over the queries that have a match.
 

@@ -12,7 +12,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
 from memvec.index._evidence import Evidence, build_table, gather_evidence
 from memvec.index._explain import Explanation
-from memvec.index._monitor import Health, Verification, misses_of
+from memvec.index._monitor import Health, Verification
 from memvec.index._promises import Guarantee
 from memvec.index._searcher import Searcher
 from memvec.index._watch import Monitor, shadow_share
@@ -216,7 +216,7 @@ class InspectedIndex:
         searcher = self._searcher
         hits = searcher.range(rows, level, request, None, where, live=False)
         truth = searcher.truth(rows, level, progress)
-        return Verification.of(misses_of(truth, hits, np.arange(len(rows))), request.allowed)
+        return Verification.of_answer(truth, hits, request.allowed)
 
     @property
     def shadow(self) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memvec.evaluation import FlatRows, Misses, Ranges, count_misses
-from memvec.guarantee import Drift, LiveRate, lower_limit, upper_limit
+import numpy as np
+
+from memvec.evaluation import FlatRows, Misses, Ranges, count_misses, missed_pairs
+from memvec.guarantee import Drift, LiveRate, MissProfile, lower_limit, upper_limit
 from memvec.types import IntArray
 
 _CONFIDENCE = 0.95
@@ -31,6 +33,9 @@ class Verification:
         (:class:`memvec.guarantee.LiveRate`).
     asked : float
         The miss rate that was asked for.
+    profile : MissProfile or None
+        What the mean hides: queries that miss everything, the worst tenth, and the share missed at
+        each similarity. Tallies of live queries have none.
     """
 
     n_queries: int
@@ -41,9 +46,18 @@ class Verification:
     pair_miss: float
     interval: tuple[float, float]
     asked: float
+    profile: MissProfile | None = None
 
     @classmethod
-    def of(cls, misses: Misses, asked: float) -> Verification:
+    def of_answer(cls, truth: Ranges, answer: FlatRows, asked: float) -> Verification:
+        """Return the summary of what an answer misses of the truth."""
+        misses = count_misses(truth, answer)
+        queries = np.repeat(np.arange(misses.n_queries), misses.matches)
+        missed = missed_pairs(truth, answer)
+        return cls.of(misses, asked, MissProfile.of_pairs(queries, truth.scores, missed))
+
+    @classmethod
+    def of(cls, misses: Misses, asked: float, profile: MissProfile | None = None) -> Verification:
         """Return the summary of what was missed."""
         n, total = misses.n_queries_with_matches, float(misses.shares.sum())
         return cls(
@@ -55,6 +69,7 @@ class Verification:
             misses.pair_miss,
             interval_of(n, total),
             asked,
+            profile,
         )
 
     def with_more(self, other: Verification) -> Verification:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from memvec.evaluation import FlatRows, exact_range
+from memvec.evaluation import Ranges, exact_range
 from memvec.guarantee import Certificate, Level, NullLaw, significance
 from memvec.index._build import IndexParts
 from memvec.index._by_hand import Select, search_selected
@@ -103,14 +103,13 @@ class Searcher:
             monitor.compare(compared, rows, found, asked, lambda some: self.truth(some, level))
         return self.hits(found, monitor.marked(certificate, asked))
 
-    def truth(
-        self, rows: Float32Array, similarity: float, progress: bool | None = False
-    ) -> FlatRows:
+    def truth(self, rows: Float32Array, similarity: float, progress: bool | None = False) -> Ranges:
         """Return everything above a similarity, by comparing everything."""
         units = self.parts.cascade.units
         if len(rows) <= _FEW_QUERIES:
             every = np.arange(units.n_tested)
-            return search_selected(self.parts.cascade, lambda _: every, rows, similarity, None)
+            few = search_selected(self.parts.cascade, lambda _: every, rows, similarity, None)
+            return Ranges(few.offsets, few.ids, few.scores.astype(np.float32))
         found = exact_range(units.vectors, rows, similarity, progress=progress)
         return dataclasses.replace(found, ids=units.keys[found.ids])
 

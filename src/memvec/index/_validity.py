@@ -100,7 +100,6 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
         "group_vectors": (np.float32, (sizes.n_groups, sizes.tested_dim)),
         "run_offsets": (np.int64, (sizes.n_units + 1,)),
         "run_rows": (np.int32, (sizes.n_slots if sizes.two_homes else 0,)),
-        "calibration_peaks": (np.float32, (_length(arrays, "calibration_peaks"),)),
         "null_cosines": (np.float32, (max(1, _length(arrays, "null_cosines")),)),
     }
     if made.projects:
@@ -219,7 +218,7 @@ def _check_numbers(arrays: Arrays, sizes: _Sizes) -> None:
 
 
 def _finite(arrays: Arrays, sizes: _Sizes) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    names = ("means", "variances", "group_vectors", "calibration_peaks", "null_cosines")
+    names = ("means", "variances", "group_vectors", "null_cosines")
     of_codes = ("flips", "unit_scales", "code_scales", "projection_mean", "projection_basis")
     of_table = (f"{_CALIBRATION}{name}" for name in ("cosines", "copies", "slopes"))
     for name in (*names, *of_codes, *of_table):
