@@ -121,6 +121,18 @@ def test_ann_benchmark_that_leads_elsewhere_is_refused(tmp_path, elsewhere):
         read_ann_benchmark(tmp_path / "v.h5")
 
 
+def test_hdf5_of_damaged_names_and_texts_is_refused(tmp_path):
+    with h5py.File(tmp_path / "v.h5", "w") as file:
+        file["train"], file["id"] = ROWS, ["a", "b", "c", "d"]
+    content = (tmp_path / "v.h5").read_bytes()
+    # A node of the tree of names, the heap of names, and a text.
+    for old, new in ((b"TREE", b"TREX"), (b"HEAP", b"HEAX"), (b"a\0\0\0\0", b"\xb7\0\0\0\0")):
+        assert old in content
+        (tmp_path / "v.h5").write_bytes(content.replace(old, new))
+        with pytest.raises(FileFormatError, match="v.h5 is not a readable HDF5 file"):
+            all_blocks(tmp_path / "v.h5")
+
+
 # --- headers that no array has -------------------------------------------------------------------
 
 

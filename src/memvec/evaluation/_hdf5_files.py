@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from memvec.errors import FileFormatError, MissingExtraError
+from memvec.errors import FileFormatError, MemvecError, MissingExtraError
 from memvec.evaluation._paths import checked_path, refuse_special
 from memvec.evaluation._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
 
@@ -80,7 +81,7 @@ def read_hdf5(path: Path, name: str, rows: int | None) -> np.ndarray[Any, np.dty
         n_rows = len(dataset) if rows is None else min(rows, len(dataset))
         offset = _offset(dataset)
         if offset is None:
-            return _read(dataset, path, n_rows)
+            return dataset[:n_rows]  # type: ignore[no-any-return]
         shape, dtype = (n_rows, dataset.shape[1]), dataset.dtype
     if offset + n_rows * shape[1] * dtype.itemsize > path.stat().st_size:
         raise FileFormatError(f"{path} is truncated: it ends within '{name}'.")
@@ -98,7 +99,7 @@ def hdf5_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
             columns = {other: _column(file, path, other, rows) for other in chosen.names}
             ids = None if chosen.ids is None else columns[chosen.ids]
             metadata = metadata_of(columns, chosen, rows.stop - start, start, path)
-            yield VectorBlock(start, _sliced(vectors, path, rows), ids, metadata)
+            yield VectorBlock(start, vectors[rows], ids, metadata)
 
 
 def hdf5_rows(path: Path, name: str | None) -> int:
@@ -126,11 +127,12 @@ def _column(file: Any, path: Path, name: str, rows: slice) -> list[Any]:
 
     dataset = _own(file, path, name)
     is_text = h5py.check_string_dtype(dataset.dtype) is not None
-    values: list[Any] = _sliced(dataset.asstr() if is_text else dataset, path, rows).tolist()
+    values: list[Any] = (dataset.asstr() if is_text else dataset)[rows].tolist()
     return values
 
 
-def _opened(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
     try:
         import h5py
     except ImportError:
@@ -140,8 +142,12 @@ def _opened(path: Path) -> Any:
     with path.open("rb"):
         pass
     try:
-        return h5py.File(path, "r")
-    except OSError as error:
+        with h5py.File(path, "r") as file:
+            yield file
+    except MemvecError:
+        raise
+    except (LookupError, OSError, RuntimeError, TypeError, ValueError) as error:
+        # Whichever of them h5py makes of a signature, a heap or a text that is damaged.
         raise FileFormatError(f"{path} is not a readable HDF5 file: {error}.") from None
 
 
@@ -207,17 +213,6 @@ def _offset(dataset: Any) -> int | None:
     if dataset.chunks is not None or dataset.is_virtual:
         return None
     return dataset.id.get_offset()  # type: ignore[no-any-return]
-
-
-def _read(dataset: Any, path: Path, n_rows: int) -> np.ndarray[Any, np.dtype[Any]]:
-    return _sliced(dataset, path, slice(n_rows))
-
-
-def _sliced(dataset: Any, path: Path, rows: slice) -> np.ndarray[Any, np.dtype[Any]]:
-    try:
-        return dataset[rows]  # type: ignore[no-any-return]
-    except OSError as error:
-        raise FileFormatError(f"{path} is not a readable HDF5 file: {error}.") from None
 
 
 def _check_fit(
