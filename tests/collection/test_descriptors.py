@@ -46,8 +46,12 @@ def test_what_was_compacted_away_is_let_go(path, collection, vectors):
         collection.range_search(vectors[0])
         collection.search(vectors[0], k=3)
         collection.range_search(vectors[0], where={"year": 3})
+    collection.add(vectors[90:])  # which wait, and are asked of the segments
+    collection.range_search(vectors[0])
+    assert collection._promises._asked._kept.keys() == {1, 2, 3}
     assert mapped_segments(path) == {"000001", "000002", "000003"}
     collection.compact()
+    assert not collection._promises._asked._kept
     assert mapped_segments(path) == {"000004"}  # before anyone searches
     collection.range_search(vectors[0])
     assert mapped_segments(path) == {"000004"}
