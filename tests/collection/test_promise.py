@@ -10,7 +10,7 @@ import pytest
 import memvec
 import naive
 from clouds import around
-from memvec.collection import _promise, repair_collection, verify_collection
+from memvec.collection import _joint, _promise, repair_collection, verify_collection
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.evaluation import Ranges, count_misses, exact_range
 
@@ -227,9 +227,9 @@ def rows_of(hits):
 
 def test_what_counts_is_looked_up_once(folder, tmp_path, monkeypatch):
     path, asked = shutil.copytree(folder, tmp_path / "c.mv"), []
-    look_up = _promise._Whole.counting
+    look_up = _joint.JointTable.counting
     monkeypatch.setattr(
-        _promise._Whole, "counting", lambda *args: asked.append(1) or look_up(*args)
+        _joint.JointTable, "counting", lambda *args: asked.append(1) or look_up(*args)
     )
     with memvec.open(path, seal_at=0) as collection:
         for where, n_asked in ((None, 1), ({"even": True}, 2), (None, 2), ({"even": True}, 2)):

@@ -42,7 +42,7 @@ def test_rows_held_out_are_those_of_lowest_priority():
     few = rows_to_hold_out(keys, 8, memvec.IndexConfig(reserve=10))
     assert few.tolist() == rows[:10].tolist()
     assert len(rows_to_hold_out(keys, 8, memvec.IndexConfig(reserve=0))) == 0
-    assert len(rows_to_hold_out(keys[:4], 8, memvec.IndexConfig(reserve=10))) == 3
+    assert len(rows_to_hold_out(keys[:4], 8, memvec.IndexConfig(reserve=10))) == 4
     many = np.arange(100_000)
     assert len(rows_to_hold_out(many, 384, memvec.IndexConfig())) == 2000
     # Ground truth of so many dimensions affords two queries.
@@ -155,23 +155,20 @@ def _compare_table(state, sample, promises):
     assert found == expected
 
 
-def test_strangers_are_the_reserve_and_a_row_alone_in_its_unit(tmp_path):
+def test_strangers_are_the_reserve_and_a_row_that_makes_the_only_unit(tmp_path):
     config = memvec.IndexConfig(codes="none", unit_size=4, reserve=3)
     with memvec.open(tmp_path / "c.mv", dim=DIM, config=config, seal_at=0) as collection:
         rows = np.random.default_rng(0).standard_normal((9, DIM))
-        for start, stop in ((0, 1), (1, 5), (5, 9)):
+        for start, stop in ((0, 1), (1, 4), (4, 8)):
             collection.add(rows[start:stop])
             collection.seal()
-            if stop == 5:
-                collection.delete([1])
-        alone, four, _ = (part.rows for part in collection._store.state.segments)
-        everything = [np.ones(len(one), dtype=bool) for one in (alone, four)]
-        assert alone.strangers.tolist() == [0]
-        assert sorted(four.strangers.tolist()) == [0, 1, 2, 3]
-        assert [one.cutoff(a) for one, a in zip((alone, four), everything, strict=True)] == [
-            np.inf,
-            np.inf,
-        ]
+        one, three, four = collection._store.state.segments
+        assert one.rows.strangers.tolist() == [0]
+        assert sorted(three.rows.strangers.tolist()) == [0, 1, 2]
+        assert one.rows.cutoff(one.alive) == three.rows.cutoff(three.alive) == np.inf
+        # The fourth is alone in its unit, and would not be held out.
+        assert len(four.rows.strangers) == 3
+        assert four.rows.cutoff(four.alive) == max(priority(key, 0) for key in range(4, 8))
 
 
 def test_cutoff_is_the_lowest_living_priority_inside(tmp_path):

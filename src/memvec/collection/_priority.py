@@ -35,10 +35,9 @@ def _mixed(values: np.ndarray) -> np.ndarray:
 
 
 def rows_to_hold_out(keys: IntArray, dim: int, config: IndexConfig) -> IntArray:
-    """Return the rows of a segment that its units do not see, by rising priority.
+    """Return the rows of a segment that its units need not see, by rising priority.
 
-    Those below a fixed priority, so that segments of every size keep their share; one row is left
-    to make a unit of.
+    Those below a fixed priority, so that segments of every size keep their share.
     """
     order = priorities(keys, config.seed)
     if config.reserve == "auto":
@@ -46,7 +45,7 @@ def rows_to_hold_out(keys: IntArray, dim: int, config: IndexConfig) -> IntArray:
         size = min(share, largest_reserve(len(keys), dim))
     else:
         size = config.reserve
-    return np.argsort(order, kind="stable")[: min(size, len(keys) - 1)]
+    return np.argsort(order, kind="stable")[:size]
 
 
 __all__ = ["priorities", "rows_to_hold_out"]

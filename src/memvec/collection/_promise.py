@@ -22,8 +22,9 @@ import numpy as np
 from memvec.cache import Cache
 from memvec.collection._code_scan import CodeScans, WaitingCodes
 from memvec.collection._given import GivenQueries
+from memvec.collection._joint import Asked, JointTable
 from memvec.collection._ranks import Best, known_ranks
-from memvec.collection._sample import Asked, Sample, Samples, joint_table
+from memvec.collection._sample import Sample, Samples
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
@@ -40,7 +41,7 @@ from memvec.index import (
     search_bounds,
     search_lines,
 )
-from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
+from memvec.types import BoolArray, Float32Array, Float64Array
 
 _Numbers: TypeAlias = tuple[int, ...]
 # Arrays by what tells them apart; who keeps the names keeps the arrays.
@@ -132,7 +133,7 @@ class Promises:
             _MOST_KEPT, lambda ranked: _n_bytes(ranked.passing)
         )
         # By the least cosine that they hold: tables for ranges are a fraction of the others.
-        self._tables: Cache[tuple[_Numbers, bytes, float], _Whole] = Cache(
+        self._tables: Cache[tuple[_Numbers, bytes, float], JointTable] = Cache(
             _MOST_KEPT, lambda whole: whole.n_bytes
         )
         self._least = lowest_cosine(settings.similarity)
@@ -313,24 +314,21 @@ class Promises:
 
         def made() -> JointPromise:
             self._watch(state)
-            left = None if whole.table is None else _left(whole.table, counts)
-            return self._solved(state, left)
+            return self._solved(state, whole.left(counts))
 
         # By a digest: tables have up to a million rows.
         digest = hashlib.blake2b(np.packbits(counts).tobytes(), digest_size=16).digest()
         return self._kept.get((whole.numbers, sample.name, least, digest), made)
 
-    def _whole(self, state: State, sample: Sample, least: float) -> _Whole:
+    def _whole(self, state: State, sample: Sample, least: float) -> JointTable:
         """Return the rows of the sample against these segments, from a cosine on."""
         numbers = _numbers(state)
 
-        def made() -> _Whole:
+        def made() -> JointTable:
             self._watch(state)
             if self._given is None:
-                joint = joint_table(state, sample, self._asked, least)
-            else:
-                joint = self._given.table([part.rows for part in state.segments])
-            return _Whole.of(joint, state, numbers)
+                return JointTable.of_sample(state, sample, self._asked, least)
+            return JointTable.of(self._given.table([part.rows for part in state.segments]), state)
 
         return self._tables.get((numbers, sample.name, least), made)
 
@@ -363,46 +361,6 @@ class _Ranked(NamedTuple):
     best: Best | None
 
 
-class _Whole(NamedTuple):
-    """All calibration queries against some segments, and where their matches are.
-
-    Attributes
-    ----------
-    numbers : tuple of int
-        Of the segments.
-    table : CalibrationTable or None
-        None without any match.
-    places : list of (ndarray, ndarray)
-        For each segment the rows of the table whose match it holds, and the rows of these matches.
-    """
-
-    numbers: _Numbers
-    table: CalibrationTable | None
-    places: list[tuple[IntArray, IntArray]]
-
-    @classmethod
-    def of(cls, table: CalibrationTable | None, state: State, numbers: _Numbers) -> _Whole:
-        """Find the matches of a table."""
-        if table is None:
-            return cls(numbers, None, [])
-        found = [part.find(table.keys) for part in state.segments]
-        places = [(np.flatnonzero(here), rows) for here, rows in found]
-        return cls(numbers, table, places)
-
-    @property
-    def n_bytes(self) -> int:
-        """What the table and the places take."""
-        places = sum(int(here.nbytes + rows.nbytes) for here, rows in self.places)
-        return places + (0 if self.table is None else self.table.n_bytes)
-
-    def counting(self, passing: Sequence[BoolArray]) -> BoolArray:
-        """Tell which rows of the table are matches that count."""
-        counts = np.zeros(0 if self.table is None else len(self.table), dtype=bool)
-        for (here, rows), some in zip(self.places, passing, strict=False):
-            counts[here] = some[rows]
-        return counts
-
-
 def _of_sample(certificate: Certificate, sample: Sample, state: State) -> Certificate:
     """Return a certificate that says what its calibration queries are a sample of."""
     if certificate.source != "reserve":
@@ -431,12 +389,6 @@ def _names(arrays: tuple[BoolArray, ...]) -> _Names:
 
 def _n_bytes(arrays: Sequence[BoolArray]) -> int:
     return sum(int(one.nbytes) for one in arrays)
-
-
-def _left(table: CalibrationTable, counts: BoolArray) -> CalibrationTable | None:
-    """Return the rows that count, ranked among themselves; None if there are none."""
-    rows = table.rows(counts)
-    return CalibrationTable.merged([rows]) if len(rows) else None
 
 
 def _exact(request: Request, similarity: float | None) -> Promise:

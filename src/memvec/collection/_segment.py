@@ -86,7 +86,8 @@ class Segment:
             guarantee=settings.guarantee,
             confidence=settings.confidence,
             similarities=settings.listed,
-            held_out=rows_to_hold_out(keys, settings.dim, settings.config),
+            # One row is left to make a unit of.
+            held_out=rows_to_hold_out(keys, settings.dim, settings.config)[: len(keys) - 1],
             config=settings.config,
             progress=progress,
         )
@@ -128,13 +129,14 @@ class Segment:
     def strangers(self) -> IntArray:
         """The rows whose matches no unit has put beside them, by rising priority.
 
-        They are the reserve, which is in no unit, and a row that is alone in the only unit: all its
-        matches are in the reserve.
+        They are the reserve, which is in no unit, and a row that would be in it, too, if it did not
+        make a unit alone: all its matches are in the reserve.
         """
         reserve = self.index.reserve
         if len(reserve) < len(self) - 1:
             return reserve
-        return np.concatenate([reserve, np.setdiff1d(np.arange(len(self)), reserve)])
+        wanted = rows_to_hold_out(self.keys, self.index.dim, self.index.config)
+        return np.concatenate([reserve, wanted[len(reserve) :]])
 
     @cached_property
     def stranger_priorities(self) -> Float64Array:
