@@ -58,10 +58,11 @@ class Kinds:
         self.living = [row for row in self.living if row[0] not in gone]
 
     def queries(self, n):
-        """Return new rows of both kinds, in the proportion of what lives."""
+        """Return new rows of both kinds, in the proportion of what lives, in random order."""
         share = np.mean([kind == "tight" for _, kind, _ in self.living])
         n_tight = round(n * share)
-        return np.concatenate([self.rows("tight", n_tight), self.rows("loose", n - n_tight)])
+        rows = [self.rows("tight", n_tight), self.rows("loose", n - n_tight)]
+        return self.rng.permutation(np.concatenate(rows))
 
     def missed(self, n, where=None):
         """Return the misses of a range search and its certificate."""
