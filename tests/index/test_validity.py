@@ -17,7 +17,7 @@ CONFIGS = {
     "codes": IndexConfig(
         assignment="kmeans", levels=2, homes=2, unit_size=8, group_size=60, reserve=100, pca_dim=30
     ),
-    "float32": IndexConfig(codes="none", unit_size=6),
+    "float32": IndexConfig(codes="none", unit_size=6, center=True),
 }
 
 
@@ -158,6 +158,16 @@ def test_every_array_of_another_shape_or_type_is_refused(saved, tmp_path, kind):
 
             with pytest.raises(CorruptIndexError, match="does not hold a whole index"):
                 Index.open(forged(saved, tmp_path / "i.mv", change, kind))
+
+
+def test_array_that_the_settings_do_not_name_is_not_used(saved, tmp_path):
+    def change(arrays, meta):
+        arrays["projection_basis"] = np.ones((3, 2), np.float32)
+
+    rows = np.eye(3, 40)
+    whole = Index.open(saved / "float32").range_search(rows, 0.1)
+    found = Index.open(forged(saved, tmp_path / "i.mv", change, "float32")).range_search(rows, 0.1)
+    np.testing.assert_array_equal(found.ids, whole.ids)
 
 
 def test_flipped_bit_of_what_is_small_is_found_without_verify(saved, tmp_path):

@@ -128,3 +128,15 @@ def test_index_with_a_damaged_manifest_is_not_saved_over(saved):
         write_folder(saved, ARRAYS, {"dim": 3})
     assert sorted(os.listdir(saved)) == ["g000001", "manifest.json"]
     assert sorted(os.listdir(saved / "g000001")) == sorted(f"{name}.npy" for name in ARRAYS)
+
+
+def test_flipped_bit_is_found_at_open_in_all_arrays_but_those_left_out(saved):
+    for name, file in zip(ARRAYS, FILES, strict=True):
+        content = (saved / file).read_bytes()
+        (saved / file).write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        if len(content) > 128:  # with more than a header, which is always compared
+            open_folder(saved, unsummed=[name])
+        with pytest.raises(CorruptIndexError, match=rf"{file} is damaged"):
+            open_folder(saved, unsummed=set(ARRAYS) - {name})
+        (saved / file).write_bytes(content)
+    open_folder(saved, unsummed=())

@@ -221,7 +221,8 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     check_arrays(arrays, design)
     projection = None
     if design.config.projects:
-        projection = Projection(arrays["projection_mean"], arrays.get("projection_basis"))
+        basis = arrays["projection_basis"] if design.config.turns else None
+        projection = Projection(arrays["projection_mean"], basis)
     names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
     units = Units(projection=projection, **{name: arrays[name] for name in names})
     cascade: CodeCascade | FloatCascade

@@ -168,7 +168,12 @@ class IndexConfig:
     @property
     def projects(self) -> bool:
         """Whether vectors are projected before they are tested."""
-        return self.pca_dim is not None or self.center or self.whiten
+        return self.turns or self.center
+
+    @property
+    def turns(self) -> bool:
+        """Whether that projection has other axes than the vectors."""
+        return self.pca_dim is not None or self.whiten
 
 
 __all__ = ["KMEANS_RULES", "IndexConfig"]

@@ -104,7 +104,7 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
     }
     if made.projects:
         forms["projection_mean"] = (np.float32, (sizes.dim,))
-    if made.pca_dim is not None or made.whiten:
+    if made.turns:
         forms["projection_basis"] = (np.float32, (sizes.dim, sizes.tested_dim))
     if made.codes != "none":
         forms |= _code_forms(sizes, design)
