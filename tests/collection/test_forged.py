@@ -4,6 +4,7 @@ import json
 import shutil
 import sqlite3
 import zlib
+from dataclasses import fields
 from functools import partial
 from itertools import product
 
@@ -14,8 +15,11 @@ import memvec
 from collection.exercise import refused
 from collection.faults import make_template
 from collection.test_links import snapshot
+from collection.test_packing import packed
 from memvec.collection import _catalog, _checksums, repair_collection, verify_collection
+from memvec.collection._packing import unpacked_arrays
 from memvec.errors import CorruptIndexError
+from memvec.guarantee import CalibrationTable
 from memvec.storage import open_folder, write_folder
 
 VALUES = {
@@ -306,3 +310,53 @@ def test_forged_keys_of_a_segment_are_refused(folder, array, change):
 
     forge(folder, act)
     check_refused(folder, "000001 is damaged: ")
+
+
+def test_item_of_two_vectors_is_beyond_repair(folder):
+    """Which of the two it has, nothing says; so nothing is dropped."""
+    sql = "INSERT INTO waiting SELECT 3, n_rows, crc32, vectors FROM waiting"
+    forge(folder, lambda connection: connection.execute(sql))
+    before = kept(folder)
+    with pytest.raises(CorruptIndexError, match="the key 3 has two vectors"):
+        repair_collection(folder)
+    assert kept(folder) == before
+    assert any("6 items have two vectors" in text for text in verify_collection(folder).problems)
+
+
+CALIBRATION = {
+    "queries": lambda column: column + 10**9,
+    "cosines": lambda column: column * np.nan,
+    "ranks": lambda column: column - 100,
+    "keys": lambda column: column.astype(np.float64),
+    "copies": lambda column: column * np.inf,
+    "scores": lambda column: np.repeat(column, 2, axis=1),
+    "slopes": lambda column: column[:-1],
+}
+
+
+@pytest.mark.parametrize("name", CALIBRATION)
+def test_forged_calibration_is_refused(folder, name):
+    def act(connection):
+        rows = connection.execute("SELECT segment, source, rows FROM calibration").fetchall()
+        assert rows
+        for segment, source, blob in rows:
+            columns = unpacked_arrays(blob)
+            names = [field.name for field in fields(CalibrationTable)]
+            place = names.index(name)
+            columns[place] = CALIBRATION[name](columns[place])
+            if name == "scores":
+                columns[place + 1] = CALIBRATION[name](columns[place + 1])
+            forged = packed(*columns)
+            row = [forged, f"{zlib.crc32(forged):08x}", segment, source]
+            sql = "UPDATE calibration SET rows = ?, crc32 = ? WHERE segment = ? AND source = ?"
+            connection.execute(sql, row)
+
+    forge(folder, act)
+    with pytest.raises(CorruptIndexError, match="calibration"):
+        memvec.open(folder)
+    assert not verify_collection(folder).ok
+    repair = repair_collection(folder)
+    assert all(text.endswith("compact() calibrates anew.") for text in repair.actions)
+    assert repair.n_lost == 0
+    assert verify_collection(folder).ok
+    memvec.open(folder).close()

@@ -12,11 +12,13 @@ import io
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from pathlib import Path
 
 import numpy as np
 
-from memvec.collection._catalog import Catalog
+from memvec.collection._catalog import LARGEST_NUMBER, Catalog
 from memvec.collection._checksums import crc_text
+from memvec.collection._packing import unpacked_arrays
 from memvec.collection._segment import Segment
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable
@@ -26,6 +28,9 @@ from memvec.types import BoolArray
 # living rows. So sealing costs in proportion to what is sealed. More than a sample holds: a fifth
 # of a collection may be deleted before its sample shrinks.
 _ASKED = 2500
+
+# Of unit rows in float32: beyond 1 by rounding alone.
+_LARGEST_COSINE = 1.001
 
 Blocks = Mapping[tuple[int, int], CalibrationTable]
 Sealed = tuple[Segment, BoolArray]
@@ -139,8 +144,26 @@ def _read(catalog: Catalog, key: tuple[int, int]) -> CalibrationTable | str:
         return f"{what} has checksum (CRC-32) {found}, saved was {saved}."
     try:
         return _unpacked(blob)
-    except (ValueError, TypeError, EOFError, MemoryError) as error:
+    except ValueError as error:
         return f"{what} cannot be read: {error}"
+
+
+def misfits(
+    path: Path, segments: Sequence[Segment], tables: Blocks
+) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield segment and source of tables that tell of other segments, rows or stages, and so."""
+    known = {segment.number: segment for segment in segments}
+    own = [segment.index.calibration_table for segment in segments[:1]]
+    stages = [table.scores.shape[1] for table in [*own, *tables.values()] if table is not None]
+    for (number, source), table in tables.items():
+        if not (
+            {number, source} <= known.keys()
+            and (table.queries < len(known[source].strangers)).all()
+            and (table.copies <= len(known[number]) + 1).all()
+            and table.scores.shape[1] == stages[0]
+        ):
+            what = f"the calibration of segment {number} by {source}"
+            yield (number, source), f"{path} is damaged: {what} does not belong to them."
 
 
 def _packed(table: CalibrationTable) -> bytes:
@@ -151,16 +174,29 @@ def _packed(table: CalibrationTable) -> bytes:
 
 
 def _unpacked(blob: bytes) -> CalibrationTable:
-    stream = io.BytesIO(blob)
-    columns = [np.load(stream, allow_pickle=False) for _ in fields(CalibrationTable)]
-    if not all(column.dtype.kind in "if" for column in columns):
-        raise ValueError("its columns are not of numbers")
-    return CalibrationTable(*columns)
+    arrays = unpacked_arrays(blob)
+    if len(arrays) != len(fields(CalibrationTable)):
+        raise ValueError(f"it has {len(arrays)} columns")
+    table = CalibrationTable(*arrays)
+    _check_columns(table)
+    return table
+
+
+def _check_columns(table: CalibrationTable) -> None:
+    """Raise where a column cannot have been written: compiled loops take them as they are."""
+    numbers = np.concatenate([table.queries, table.ranks, table.keys])
+    if numbers.dtype != np.int64 or ((numbers < 0) | (numbers > LARGEST_NUMBER)).any():
+        raise ValueError("its queries, ranks or keys are none")
+    if not (np.abs(table.cosines) <= _LARGEST_COSINE).all():
+        raise ValueError("its cosines are none")
+    if not (np.isfinite(table.copies).all() and table.scores.ndim == 2):
+        raise ValueError("its scores are none")
 
 
 __all__ = [
     "Blocks",
     "broken_tables",
+    "misfits",
     "n_known",
     "read_tables",
     "tables_between",

@@ -60,6 +60,23 @@ def wrong_extent(segment: Segment, n_rows: object, dim: int) -> Iterator[str]:
         )
 
 
+def check_apart(catalog: Catalog, parts: list[IntArray]) -> None:
+    """Raise where a key is held twice; the keys of each part rise.
+
+    Parts whose ranges do not meet, as is usual, are not compared.
+    """
+    parts = sorted((keys for keys in parts if len(keys)), key=lambda keys: int(keys[0]))
+    for number, keys in enumerate(parts):
+        for later in parts[number + 1 :]:
+            if later[0] > keys[-1]:
+                break
+            held_twice = np.intersect1d(keys, later, assume_unique=True)
+            if len(held_twice):
+                raise CorruptIndexError(
+                    f"{catalog.path} is damaged: the key {held_twice[0]} has two vectors."
+                )
+
+
 def read_waiting(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[Float32Array, IntArray]]:
     """Yield the waiting vectors of larger keys than one, and their keys, blob by blob."""
     for first_key, n_rows, blob, wrong in _blobs(catalog, dim, after):
@@ -178,6 +195,7 @@ def _wrong_with_item(
 __all__ = [
     "broken_blobs",
     "broken_items",
+    "check_apart",
     "files_of_segments",
     "item_keys",
     "keys_in",

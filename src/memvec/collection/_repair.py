@@ -11,7 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from memvec.collection._calibration import broken_tables, write_missing_tables
+from memvec.collection._calibration import (
+    broken_tables,
+    misfits,
+    read_tables,
+    write_missing_tables,
+)
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import (
     CHECKSUM,
@@ -23,6 +28,7 @@ from memvec.collection._checksums import (
 from memvec.collection._contents import (
     broken_blobs,
     broken_items,
+    check_apart,
     files_of_segments,
     item_keys,
     sizes_of_segments,
@@ -202,14 +208,9 @@ def _repairs(
     for first_key, text in list(broken_blobs(catalog, settings.dim)):
         catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
         yield f"{text} They were dropped."
-    broken = list(broken_tables(catalog))
-    for tables, text in broken:
-        catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
-        yield f"{text} It was made anew."
+    for tables, text in list(broken_tables(catalog)):
+        yield _drop_tables(catalog, tables, text)
     yield from _accepted_items(catalog)
-    for text in list(used_numbers(catalog)):
-        _skip_used_numbers(catalog)
-        yield f"{text} The numbers in use are skipped."
     for number, files in sources.files.items():
         problems, _ = examined(folder, number, files)
         if problems:
@@ -219,8 +220,15 @@ def _repairs(
                 lost.append(segment_folder(folder, number))
             yield f"{problems[0]} {made or _DROPPED}"
     yield from _matched(catalog, folder, settings)
-    if broken or done.made:
-        _calibrate_anew(catalog, folder)
+    for text in list(used_numbers(catalog)):
+        _skip_used_numbers(catalog)
+        yield f"{text} The numbers in use are skipped."
+    _calibrate_anew(catalog, folder)
+
+
+def _drop_tables(catalog: Catalog, tables: tuple[int, int], text: str) -> str:
+    catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
+    return f"{text} It was made anew."
 
 
 def _sealed_keys(catalog: Catalog, settings: Settings) -> IntArray:
@@ -282,7 +290,11 @@ def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
             row = [len(segment), segment.number]
             catalog.execute("UPDATE segments SET n_rows = ? WHERE segment = ?", row)
             yield f"{text} The catalog was corrected."
+    for tables, text in misfits(catalog.path, segments, read_tables(catalog, {})):
+        yield _drop_tables(catalog, tables, text)
     waiting = waiting_keys(catalog, settings.dim)
+    # Which of two vectors an item has, nothing says: that is beyond repair.
+    check_apart(catalog, [waiting, *(segment.keys for segment in segments)])
     vectors = np.concatenate([waiting, *(segment.keys for segment in segments)])
     without_vector, without_item = unmatched(item_keys(catalog), vectors)
     if len(without_vector):

@@ -221,7 +221,7 @@ def remove_segment(folder: Path) -> None:
     What is mapped stays readable to those who mapped it. Links, and what has other names, stay; so
     does the folder around them, which is an OSError.
     """
-    if folder.is_symlink() or not folder.is_dir():
+    if folder.is_symlink() or folder.parent.is_symlink() or not folder.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(folder))
     for name in _files_in(folder):
         if FILE_NAME.fullmatch(name.removesuffix(".tmp")):

@@ -10,9 +10,10 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from memvec.collection._calibration import Blocks, read_tables
+from memvec.collection._calibration import Blocks, misfits, read_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._contents import (
+    check_apart,
     files_of_segments,
     keys_in,
     read_waiting,
@@ -158,8 +159,10 @@ def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) ->
     for rows, keys in read_waiting(catalog, dim, last):
         waiting = waiting.followed_by(rows, keys)
     left = Part(waiting, ~np.isin(waiting.keys, dead))
-    _check_apart(catalog, [*(part.keys for part in segments), waiting.keys])
+    check_apart(catalog, [*(part.keys for part in segments), waiting.keys])
     tables = read_tables(catalog, known.calibration if known else {})
+    for _, wrong in misfits(catalog.path, [part.rows for part in segments], tables):
+        raise CorruptIndexError(wrong)
     return State(change, segments, left, tables)
 
 
@@ -184,23 +187,6 @@ def _segments(
         for wrong in wrong_extent(segment, sizes[number], dim):
             raise CorruptIndexError(wrong)
         yield segment
-
-
-def _check_apart(catalog: Catalog, parts: list[IntArray]) -> None:
-    """Raise where a key is held twice; the keys of each part rise.
-
-    Parts whose ranges do not meet, as is usual, are not compared.
-    """
-    parts = sorted((keys for keys in parts if len(keys)), key=lambda keys: int(keys[0]))
-    for number, keys in enumerate(parts):
-        for later in parts[number + 1 :]:
-            if later[0] > keys[-1]:
-                break
-            held_twice = np.intersect1d(keys, later, assume_unique=True)
-            if len(held_twice):
-                raise CorruptIndexError(
-                    f"{catalog.path} is damaged: the key {held_twice[0]} has two vectors."
-                )
 
 
 __all__ = ["Part", "State", "load_state"]

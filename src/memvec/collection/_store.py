@@ -170,7 +170,7 @@ class Store:
                     quiet = self.catalog.empty_log()
             self.catalog.close()
             if quiet:
-                with suppress(OSError):  # a full disk: it is only a checksum
+                with suppress(OSError, MemvecError):  # a full disk: it is only a checksum
                     note_catalog(self.folder)
         finally:
             self._release()

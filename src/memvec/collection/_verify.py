@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from memvec import checks
-from memvec.collection._calibration import broken_tables
+from memvec.collection._calibration import Blocks, broken_tables, misfits, read_tables
 from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import FileSum, check_catalog, check_sum
 from memvec.collection._contents import (
@@ -123,6 +123,7 @@ class _Saved:
     problems: list[str]
     files: dict[int, dict[str, FileSum]]
     sizes: dict[int, object]
+    tables: Blocks
     dim: int
     items: IntArray
     waiting: IntArray
@@ -142,15 +143,16 @@ class _Saved:
             files, waiting = files_of_segments(catalog), waiting_keys(catalog, settings.dim)
             change, items = catalog.change(), item_keys(catalog)
             sizes = sizes_of_segments(catalog)
+            tables = {} if problems else read_tables(catalog, {})
             dim = settings.dim
-            return cls(catalog.path, change, problems, files, sizes, dim, items, waiting)
+            return cls(catalog.path, change, problems, files, sizes, tables, dim, items, waiting)
         except CorruptIndexError as error:
-            return cls(catalog.path, -1, [*problems, str(error)], {}, {}, 0, none, none)
+            return cls(catalog.path, -1, [*problems, str(error)], {}, {}, {}, 0, none, none)
 
     def verified(self, folder: Path, known: State | None) -> Verification | None:
         """Read all segments; None where one of them is neither held nor committed any more."""
         opened = {part.rows.number: part.rows for part in known.segments} if known else {}
-        problems, keys = list(self.problems), [self.waiting]
+        problems, keys, segments = list(self.problems), [self.waiting], []
         for number, files in self.files.items():
             found, segment = examined(folder, number, files)
             if found and _is_gone(folder, number, self.change):
@@ -162,13 +164,18 @@ class _Saved:
             if segment is not None:
                 problems += wrong_extent(segment, self.sizes[number], self.dim)
                 keys.append(segment.keys)
+                segments.append(segment)
         if not problems:
             problems += self._lost_items(np.concatenate(keys))
+            problems += [text for _, text in misfits(self.path, segments, self.tables)]
         sizes = [file.size for files in self.files.values() for file in files.values()]
         return Verification(tuple(problems), len(sizes), sum(sizes))
 
     def _lost_items(self, vectors: IntArray) -> Iterator[str]:
         """Yield items without vectors, and vectors without items."""
+        n_twice = len(vectors) - len(np.unique(vectors))
+        if n_twice:
+            yield f"{self.path}: {n_twice} items have two vectors."
         without_vector, without_item = unmatched(self.items, vectors)
         if len(without_vector):
             yield f"{self.path}: {len(without_vector)} items have no vector."
