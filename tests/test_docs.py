@@ -27,6 +27,14 @@ def test_python_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
             exec(compile(code, str(page), "exec"), names)
 
 
+def test_certificate_in_the_readme_is_a_real_one(tmp_path, monkeypatch):
+    page = ROOT / "README.md"
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(compile(python_blocks(page)[0], str(page), "exec"), names)
+    assert f"```text\n{names['hits'].certificate}\n```" in page.read_text(encoding="utf-8")
+
+
 def run_doctest(block, names):
     import doctest
 
