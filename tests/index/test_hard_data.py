@@ -5,6 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import memvec
 import naive
 from memvec import Index, IndexConfig
 from memvec.evaluation import Ranges, count_misses, exact_range
@@ -197,3 +198,36 @@ def test_measurement_tells_what_the_mean_hides():
     assert seen.profile.missed_all == pytest.approx(np.mean(np.array(shares) == 1))
     assert seen.profile.worst_tenth == pytest.approx(worst.mean())
     assert sum(band.n_matches for band in seen.profile.bands) == seen.n_matches
+
+
+# Data, similarity of the build, similarity asked.
+HARD = {
+    "crowded": (lambda rng: crowded(rng, 12_000, 2300, dim=128), 0.9, 0.88),
+    "near copies": (lambda rng: nearly_copied(rng, 4000, 2300), 0.95, 0.999),
+}
+
+
+def mean_misses(name, path, n_seeds):
+    """Return the miss rates of some seeds, without a filter and with one that a tenth passes."""
+    make, built_for, asked = HARD[name]
+    rates = {"none": [], "a random tenth": []}
+    for seed in range(n_seeds):
+        rng = np.random.default_rng([seed, 15])
+        vectors, queries = make(rng)
+        metadata = [{"tenth": int(one)} for one in rng.integers(10, size=len(vectors))]
+        settings = {"dim": vectors.shape[1], "similarity": built_for, "miss_rate": RATE}
+        with memvec.open(path / f"{seed}.mv", seal_at=0, **settings) as collection:
+            collection.add(vectors, metadata=metadata)
+            collection.seal(progress=False)
+            for filtered, where in (("none", None), ("a random tenth", {"tenth": 3})):
+                seen = collection.measure(queries, asked, where=where)
+                rates[filtered].append(seen.miss_rate)
+    return rates
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HARD)
+def test_mean_miss_rate_over_seeds_is_held(name, tmp_path):
+    for rates in mean_misses(name, tmp_path, 20).values():
+        error = np.std(rates, ddof=1) / np.sqrt(len(rates))
+        assert np.mean(rates) <= RATE + 2 * error
