@@ -14,7 +14,7 @@
     └── MissingExtraError      (ImportError)  an optional dependency is not installed
 
 Each one is also the builtin that callers expect, so ``except ValueError`` keeps working.
-`DriftWarning` is a warning: queries no longer look like those an index was calibrated on.
+`DriftWarning` is a warning: a promise may not hold for the queries that come now.
 """
 
 
@@ -65,7 +65,7 @@ class MissingExtraError(MemvecError, ImportError):
 
 
 class DriftWarning(UserWarning):
-    """Recent queries differ from the calibration queries; the promise may not hold for them."""
+    """Live queries need more slack than the calibration queries, or miss more than is promised."""
 
 
 __all__ = [

@@ -12,7 +12,7 @@ from memvec import Index, IndexConfig
 from memvec.errors import DriftWarning, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
 from memvec.guarantee import Certificate
-from memvec.index._watch import Monitor, shadow_share
+from memvec.index._watch import shadow_share
 
 DIM = 48
 CENTRES = np.random.default_rng(1).standard_normal((300, DIM))
@@ -48,7 +48,7 @@ def test_queries_like_the_reserve_raise_no_alarm(index):
     assert not index.range_search(VECTORS[:1]).certificate.drifted
     drift = index.health.drift
     assert (drift.alarmed, drift.n_questions) == (False, 1)
-    assert 1700 < drift.n_queries < 2200
+    assert 1700 < drift.n_queries < 5000
     assert "do not need more slack" in str(index.health)
 
 
@@ -118,7 +118,7 @@ def test_live_scores_follow_the_law_of_calibration_scores(index):
 
 def test_eight_questions_are_watched(index):
     for number in range(10):
-        quietly(index, tight(number, 1000), similarity=0.55 + number / 100)
+        quietly(index, tight(number, 1500), similarity=0.55 + number / 100)
     drift = index.health.drift
     assert drift.n_questions == 8
     assert drift.n_unwatched == 2
@@ -128,14 +128,14 @@ def test_eight_questions_are_watched(index):
 def test_nothing_is_looked_at_twice_by_threads(index):
     """Counters are whole whatever the threads do."""
     threads = [
-        threading.Thread(target=quietly, args=(index, *tight(seed, 200))) for seed in range(4)
+        threading.Thread(target=search_all, args=(index, *tight(seed, 500))) for seed in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert index.health.n_queries == 800
-    assert index.health.n_recent == 128
+    assert index.health.n_queries == 2000
+    assert index.health.n_recent >= 96
 
 
 def test_default_share_of_shadow_queries_follows_the_cost_model(index):
@@ -195,10 +195,10 @@ def test_recalibration_on_recent_queries_keeps_the_promise(index, tmp_path):
     with pytest.warns(DriftWarning):
         index.range_search(loose(50, 6000))
     recent = index.health.n_recent
-    assert 800 < recent < 1200
+    assert 300 < recent <= 2000
     certificate = index.recalibrate(progress=False)
     assert (certificate.source, certificate.level) == ("queries", "expected")
-    assert certificate.n_queries <= recent
+    assert certificate.n_queries > recent / 2
     queries = loose(51, 3000)
     hits = index.range_search(queries)
     assert not hits.certificate.drifted
@@ -219,6 +219,13 @@ def test_recalibration_on_given_queries_leaves_copies_out(index):
     # What was calibrated on is no news.
     quietly(index, given)
     assert index.health.n_recent == 0
+
+
+def test_the_last_queries_are_used_for_recalibration(index):
+    """Even those that wait to be looked at."""
+    quietly(index, tight(61, 480))
+    assert index.health.n_recent == 0
+    assert 19 <= index.recalibrate(progress=False).n_queries < 96
 
 
 def test_recalibration_refuses_too_few_queries(index):
@@ -256,41 +263,31 @@ def test_float_units_are_watched():
     config = IndexConfig(codes="none")
     built = Index.build(VECTORS, similarity=0.6, miss_rate=0.05, config=config)
     quietly(built, tight(70, 2000))
-    assert built.health.drift.n_queries > 200
+    assert built.health.drift.n_queries > 80
     with pytest.warns(DriftWarning, match="need more slack"):
         search_all(built, *(loose(seed, 1000) for seed in range(6)))
 
 
-def test_monitor_gives_watches_up_where_what_is_searched_changes():
-    """The p-value counts the watches started, and nothing seen is forgotten."""
+@pytest.mark.slow
+def test_whole_indexes_alarm_where_queries_change_and_only_there():
+    """Forty calibrations, each with 6,000 queries of its kind and 5,000 that miss twice as much.
 
-    class Question:
-        place = "one"
-
-        def __init__(self, version):
-            self.version = version
-
-        def begin(self):
-            return index_needed, np.random.default_rng(0).normal(size=200)
-
-        def seen(self, queries, query_of, ids):
-            return queries[:, :1], np.zeros((len(queries), 1), dtype=np.float32)
-
-    class Needed:
-        @staticmethod
-        def of_pairs(scores, slopes):
-            return scores[:, 0].astype(np.float64)
-
-    class Found:
-        offsets, ids, scores = np.arange(1001), np.zeros(1000, dtype=int), np.zeros(1000)
-
-    index_needed = Needed()
-    monitor = Monitor(0)
-    rng = np.random.default_rng(1)
-    for version in range(3):
-        some = rng.normal(size=(1000, 4)).astype(np.float32)
-        chosen, _ = monitor.count(1000)
-        monitor.look_at(chosen, some, Found, Question(version))
-    assert 250 < monitor.health.drift.n_queries < 400
-    [watch] = monitor._watches.values()
-    assert watch.number == 3
+    Seen: no alarm among the first, where 0.4 % are allowed, and one in all of the second, after
+    1,000 to 3,000 queries. Queries of noise 0.6 miss 2.7 %, those of noise 0.5 1.4 %.
+    """
+    centres = np.random.default_rng(1).standard_normal((200, 32))
+    built = Index.build(around(centres, 0.5, 2, 8000), similarity=0.65, miss_rate=0.05)
+    built.shadow = 0
+    false, seen = 0, 0
+    rng = np.random.default_rng(3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DriftWarning)
+        for seed in range(1000, 1040):
+            size = int(rng.integers(1000, 1500))
+            built.recalibrate(around(centres, 0.5, seed, size), progress=False)
+            built.range_search(around(centres, 0.5, seed + 100, 6000))
+            false += built.health.drift.alarmed
+            built.range_search(around(centres, 0.6, seed + 200, 5000))
+            seen += built.health.drift.alarmed
+    assert false <= 1
+    assert seen >= 38

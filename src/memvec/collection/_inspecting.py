@@ -201,13 +201,13 @@ class Inspections(Searches):
         ----------
         queries : array_like of shape (n_queries, dim), optional
             Queries like those to come. By default those of this process that were looked at: one in
-            six, each once, the last 2,000. Copies of sealed vectors are left out.
+            twelve or more, each once, the last 2,000. Copies of sealed vectors are left out.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
         """
         where = "Collection.recalibrate"
-        recent, seed = self._live.monitor.recent, self.settings.config.seed
-        rows = recent.rows(self.dim)
+        monitor, seed = self._live.monitor, self.settings.config.seed
+        recent, rows = monitor.recent, monitor.recent_rows(self.dim)
         if queries is not None:
             rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
         state, level = self._state(), self.settings.similarity

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
 from hashlib import blake2b
 from struct import Struct
 from typing import NamedTuple
@@ -46,6 +47,10 @@ class Draw(NamedTuple):
         digest, uniform, further = _THREE_NUMBERS.unpack(mixed)
         return cls(digest, (uniform >> 11) / 2**53, further)
 
+    def place(self, n: int) -> int:
+        """Return a place among n; those of `places` are others."""
+        return (self.seed >> 32) * n >> 32
+
     def places(self, n: int, count: int) -> list[int]:
         """Return `count` places among n, drawn with replacement."""
         state, places = self.seed, []
@@ -65,17 +70,22 @@ class RecentQueries:
         self._before: set[int] = set()
         self._lock = threading.Lock()
 
-    def add(self, digest: int, row: Float32Array) -> bool:
-        """Keep a query, a row of its own; return whether it is new, as far as is remembered."""
-        most = min(_KEPT, max(1, _KEPT_BYTES // row.nbytes))
+    def add(self, queries: Sequence[tuple[int, Float32Array]]) -> list[bool]:
+        """Keep queries, each by its digest and a row of its own.
+
+        Returns which of them are new, as far as is remembered.
+        """
         with self._lock:
-            if digest in self._seen or digest in self._before:
-                return False
-            self._remember(digest)
-            self._kept[digest] = row
-            while len(self._kept) > most:
-                self._kept.popitem(last=False)
-            return True
+            return [self._add(digest, row) for digest, row in queries]
+
+    def _add(self, digest: int, row: Float32Array) -> bool:
+        if digest in self._seen or digest in self._before:
+            return False
+        self._remember(digest)
+        self._kept[digest] = row
+        if len(self._kept) > min(_KEPT, max(1, _KEPT_BYTES // row.nbytes)):
+            self._kept.popitem(last=False)
+        return True
 
     def remember(self, digests: list[int]) -> None:
         """Count queries as known, without keeping them."""

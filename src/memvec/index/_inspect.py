@@ -247,7 +247,7 @@ class InspectedIndex:
         ----------
         queries : array_like of shape (n_queries, dim), optional
             Queries like those to come. By default those of this process that were looked at: one in
-            six, each once, the last 2,000. Copies of stored vectors are left out.
+            twelve or more, each once, the last 2,000. Copies of stored vectors are left out.
         progress : bool, optional
             Show bars; None shows them on a terminal.
 
@@ -268,7 +268,7 @@ class InspectedIndex:
         where = "Index.recalibrate"
         searcher, design = self._searcher, self.design
         parts, recent = searcher.parts, searcher.monitor.recent
-        rows = recent.rows(self.dim)
+        rows = searcher.monitor.recent_rows(self.dim)
         if queries is not None:
             rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
         table, left_out, evidence = None, 0, parts.evidence

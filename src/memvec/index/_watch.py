@@ -28,13 +28,16 @@ from memvec.index._needed import NeededSlack
 from memvec.kernels import MATCH_SLACK
 from memvec.types import Float32Array, Float64Array, IntArray
 
-# One query in so many is looked at, on average: of 5,000 with matches that is enough to see a
-# doubled miss rate (tests/guarantee/test_drift.py). A look takes about ten microseconds.
-_WATCHED = 6
+# One query in so many is looked at on average, and more where the last ones seem to need more
+# slack: of 5,000 with matches that is enough to see a doubled miss rate, as
+# tests/index/test_watch.py shows. A look takes about ten microseconds.
+_SELDOM, _OFTEN = 12, 2
+# Which queries of a large batch are looked at is settled before anything is seen of them.
+_LARGE_BATCH, _IN_BATCHES = 500, 6
 # What is seen of so many is worked out together.
-_AT_ONCE = 128
-# Hits drawn of a query, one after the other until one needs less slack than there is.
-_DRAWN = 4
+_AT_ONCE = 96
+# Hits drawn besides the first, until one needs less slack than there is.
+_DRAWN = 3
 _MOST_HITS = 1024
 _MOST_QUESTIONS = 8
 _MOST_TALLIES = 64
@@ -43,6 +46,7 @@ _SHADOW_TIME = _MOST_SHADOWS = 0.02
 # What a scan takes for each vector besides reading it, in nanoseconds.
 _EACH = 10.0
 _FLOAT_BYTES, _WORD_BYTES = 4, 8
+_NOTHING: tuple[list[int], list[int]] = [], []
 
 
 class FlatAnswer(FlatRows, Protocol):
@@ -96,20 +100,23 @@ class _Watch:
         """Take note of queries that came for the first time, and were drawn for."""
         if self.test is None or self._needed is None:
             return
+        pairs = list(zip(looks, draws, strict=True))
         queries = np.array([look.row for look in looks])
-        drawn = np.array(
-            [
-                look.ids[draw.places(len(look.ids), _DRAWN)]
-                for look, draw in zip(looks, draws, strict=True)
-            ]
-        )
-        scores = np.full(len(looks), np.nan)
-        for round_ in range(_DRAWN):
-            some = np.flatnonzero(np.isnan(scores))
-            if not len(some):
-                break
-            seen = question.seen(queries[some], np.arange(len(some)), drawn[some, round_])
-            scores[some] = self._needed.of_pairs(*seen)
+        drawn = np.array([look.ids[draw.place(len(look.ids))] for look, draw in pairs])
+        seen = question.seen(queries, np.arange(len(looks)), drawn)
+        scores = self._needed.of_pairs(*seen)
+        some = np.flatnonzero(np.isnan(scores))
+        if len(some):
+            # The first of some others that needs less slack than there is.
+            rejected = [pairs[one] for one in some.tolist()]
+            others = np.array(
+                [look.ids[draw.places(len(look.ids), _DRAWN)] for look, draw in rejected]
+            )
+            query_of = np.repeat(np.arange(len(some)), _DRAWN)
+            more = question.seen(queries[some], query_of, others.ravel())
+            needed = self._needed.of_pairs(*more).reshape(len(some), _DRAWN)
+            first = np.argmax(~np.isnan(needed), axis=1)
+            scores[some] = needed[np.arange(len(some)), first]
         known = ~np.isnan(scores)
         self.test.saw(scores[known], np.array([draw.uniform for draw in draws])[known])
 
@@ -143,7 +150,8 @@ class Monitor:
         self._lock = threading.Lock()
         self._gaps = random.Random(seed)
         self._n_queries = 0
-        self._next = self._gaps.randrange(_WATCHED)
+        self._every = _SELDOM
+        self._next = self._gaps.randrange(_SELDOM)
         self._looks: list[_Look] = []
         # One thread at a time works out what was seen.
         self._testing = threading.Lock()
@@ -164,18 +172,22 @@ class Monitor:
     def count(self, n_queries: int, share: float = 0.0) -> tuple[list[int], list[int]]:
         """Count queries; return which of them to look at, and which to compare.
 
-        One in six is looked at; gaps are drawn. A share of all is compared, evenly over time.
+        One in twelve is looked at, of large batches one in six, and where the last ones are
+        suspicious one in two; gaps are drawn. A share of all is compared, evenly over time.
         """
-        chosen: list[int] = []
-        compared: list[int] = []
         with self._lock:
             first = self._n_queries
             self._n_queries = stop = first + n_queries
-            while self._next < stop:
-                chosen.append(self._next - first)
-                self._next += 1 + int(self._gaps.random() * (2 * _WATCHED - 1))
             before = self._owed
             self._owed = owed = before + share * n_queries
+            if stop <= self._next and owed < 1.0:
+                return _NOTHING
+            chosen: list[int] = []
+            compared: list[int] = []
+            every = self._every if n_queries < _LARGE_BATCH else min(self._every, _IN_BATCHES)
+            while self._next < stop:
+                chosen.append(self._next - first)
+                self._next += 1 + int(self._gaps.random() * (2 * every - 1))
             if owed >= 1.0:
                 # Every query owes its share; whole ones are paid.
                 self._owed = owed % 1.0
@@ -211,13 +223,20 @@ class Monitor:
             if len(self._looks) >= _AT_ONCE:
                 self._test()
 
+    def recent_rows(self, dim: int) -> Float32Array:
+        """Return the distinct queries that were looked at last, shape (n_queries, dim)."""
+        self._test()
+        return self.recent.rows(dim)
+
     def _test(self) -> None:
         """Work out what was seen of the queries that wait for it."""
         with self._testing:
             looks, self._looks = self._looks, []
             questions, self._questions = self._questions, {}
-            new = [(look, Draw.of(look.row, self._seed)) for look in looks]
-            new = [(look, draw) for look, draw in new if self.recent.add(draw.digest, look.row)]
+            draws = [Draw.of(look.row, self._seed) for look in looks]
+            pairs = list(zip(looks, draws, strict=True))
+            fresh = self.recent.add([(draw.digest, look.row) for look, draw in pairs])
+            new = [pair for pair, one in zip(pairs, fresh, strict=True) if one]
             for place, question in list(questions.items()):
                 version = question.version
                 some = [
@@ -226,6 +245,8 @@ class Monitor:
                 watch = self._watch_of(question) if some else None
                 if watch is not None:
                     watch.saw([look for look, _ in some], [draw for _, draw in some], question)
+            tests = [watch.test for watch in self._watches.values() if watch.test is not None]
+            self._every = _OFTEN if any(test.suspicious for test in tests) else _SELDOM
             alarms = [one for one in self._p_values() if one <= FALSE_ALARMS]
         if alarms and not self.drifted:
             self.drifted = True
