@@ -4,23 +4,34 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
+# Suites of the extras have needs that do not go with those of the core.
+EXTRAS := .venv-extras
+EXTRAS_READY := $(EXTRAS)/.ready
+FUZZED := tests/index/test_strange_folders.py tests/collection/test_fuzz_collection.py
+PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all lint bench reproduce clean
+.PHONY: help venv demo test test-all test-extras lint bench reproduce clean
 
 help: ## List the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "memvec needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group dev --editable .
+	$(BIN)/python $(PIP) --upgrade 'pip>=25.1'
+	$(BIN)/python $(PIP) --group dev --editable .
+	@touch $@
+
+$(EXTRAS_READY): pyproject.toml
+	$(PYTHON) -m venv $(EXTRAS)
+	$(EXTRAS)/bin/python $(PIP) --upgrade 'pip>=25.1'
+	$(EXTRAS)/bin/python $(PIP) --group extras --editable .
 	@touch $@
 
 $(BENCH_READY): $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(BIN)/python $(PIP) --editable '.[bench]'
 	@touch $@
 
 venv: $(READY) ## Make .venv with everything development needs
@@ -33,6 +44,9 @@ test: lint ## Lint and run the fast tests
 
 test-all: lint ## Run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n auto
+
+test-extras: $(EXTRAS_READY) ## Run the suites of the extras: so far, thousands of damaged and forged folders
+	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
 
 lint: $(READY) ## ruff, mypy strict on src, the import rule between rooms
 	$(BIN)/ruff check .
@@ -47,5 +61,5 @@ reproduce: $(READY) ## Recompute the paper's figures and tables, and docs/paper.
 	$(BIN)/memvec reproduce --scale small $(if $(DATA),--data $(DATA)) --report $(if $(DATA),,--page results/paper.md) $(if $(wildcard $(DATA)/st-lucia/images),--describe)
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(EXTRAS) .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
