@@ -5,6 +5,7 @@ room. Calibrated on the first kind alone, searches for the second miss two to th
 they may.
 """
 
+import shutil
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -93,17 +94,21 @@ class Kinds:
 
 @pytest.fixture
 def kinds(quick_path):
-    """Return a function that makes collections."""
-    opened = []
+    """Return a function that makes a collection, in place of the one before."""
+    path, opened = quick_path / "c.mv", []
+
+    def remove():
+        while opened:
+            opened.pop().close()
+            shutil.rmtree(path)
 
     def make(seed, n_tight, n_loose):
-        path = quick_path / f"{len(opened)}.mv"
+        remove()
         opened.append(memvec.open(path, dim=DIM, similarity=0.7, miss_rate=ALLOWED, seal_at=0))
         return Kinds(opened[-1], seed, n_tight, n_loose)
 
     yield make
-    for collection in opened:
-        collection.close()
+    remove()
 
 
 def assert_held(misses, certificate, n_queries=2000):

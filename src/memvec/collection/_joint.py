@@ -105,8 +105,10 @@ def _joint_rows(
     """Return the matches of the sample in all segments, from a cosine on; None without any.
 
     Matches among the rows that wait are left out. They are scanned, so that they are missed less
-    than others or not at all: with them, the share that a query misses would be no larger, and
-    more queries would have a share of nothing.
+    than others or not at all: with them, the share of a range that a query misses would be no
+    larger, and more queries would have a share of nothing. Among the k nearest they take ranks that
+    other rows have here: with as many waiting as in segments, 1.6 to 3 % were missed where 5 % were
+    allowed.
     """
     segments = [part.rows for part in state.segments if part.n_alive]
     tables: list[CalibrationTable] = []

@@ -369,8 +369,8 @@ def _of_sample(certificate: Certificate, sample: Sample, state: State) -> Certif
     return replace(
         certificate,
         population=sample.population,
-        stale=1 - sample.population / n_living,
-        deleted=1 - n_living / n_stored,
+        stale=(n_living - sample.population) / n_living,
+        deleted=(n_stored - n_living) / n_stored,
     )
 
 
