@@ -65,7 +65,7 @@ class MissingExtraError(MemvecError, ImportError):
 
 
 class DriftWarning(UserWarning):
-    """Live queries need more slack than the calibration queries, or miss more than is promised."""
+    """Matches of live queries are harder to find than calibration knows, or more are missed."""
 
 
 __all__ = [

@@ -61,7 +61,7 @@ def test_queries_like_the_items_raise_no_alarm(collection):
 
 
 def test_drift_marks_certificates_of_a_collection(collection):
-    with pytest.warns(DriftWarning, match="need more slack") as caught:
+    with pytest.warns(DriftWarning, match="harder to find") as caught:
         search_all(collection, *(loose(seed, 1000) for seed in range(5)))
     assert len(caught) == 1
     assert collection.range_search(tight(1, 1)).certificate.drifted

@@ -162,7 +162,7 @@ class Health:
     shadows : dict
         What was compared with the exhaustive search, by similarity and miss rate asked for.
     drift : Drift
-        Whether their matches need more slack than those of the calibration queries.
+        Whether their matches are harder to find than those of the calibration queries.
     n_recent : int
         Distinct recent queries that `recalibrate` can use.
     """
@@ -191,9 +191,9 @@ class Health:
     def _about_drift(self) -> list[str]:
         if self.drift.p_value is None:
             return []
-        needs = "need more" if self.drift.alarmed else "do not need more"
+        harder = "harder" if self.drift.alarmed else "not harder"
         lines = [
-            f"Matches of recent queries {needs} slack than those of the calibration queries "
+            f"Matches of recent queries are {harder} to find than those of calibration queries "
             f"({self.drift.n_queries:,} looked at, p = {self.drift.p_value:.2g})."
         ]
         if self.drift.n_unwatched:

@@ -251,7 +251,7 @@ class Monitor:
         if alarms and not self.drifted:
             self.drifted = True
             self._warn(
-                f"Matches of recent queries need more slack than those it was calibrated on "
+                f"Matches of recent queries are harder to find than those it was calibrated on "
                 f"(p = {min(alarms):.1g}): the promise may not hold for them. "
                 "Measure it, or call recalibrate()."
             )
