@@ -135,7 +135,10 @@ def _swap(chosen: Subject, ask: Ask, rng: Rng) -> Trial:
         shutil.copytree(chosen.folder, folder)
         damage.swap(folder / names[one], folder / names[other])
 
-    return Trial("two files swapped", f"{chosen.name}: {names[one]}, {names[other]}", make, ask)
+    where = f"{chosen.name}: {names[one]}, {names[other]}"
+    if chosen.name == "dead" and _CATALOG in where:  # another file is no log, or an empty one
+        return Trial("two files swapped, after a crash", where, make, ask, ANY_ANSWER)
+    return Trial("two files swapped", where, make, ask)
 
 
 def _link(chosen: Subject, ask: Ask, rng: Rng) -> Trial:

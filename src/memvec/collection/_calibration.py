@@ -12,7 +12,6 @@ import io
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -148,24 +147,6 @@ def _read(catalog: Catalog, key: tuple[int, int]) -> CalibrationTable | str:
         return f"{what} cannot be read: {error}"
 
 
-def misfits(
-    path: Path, segments: Sequence[Segment], tables: Blocks
-) -> Iterator[tuple[tuple[int, int], str]]:
-    """Yield segment and source of tables that tell of other segments, rows or stages, and so."""
-    known = {segment.number: segment for segment in segments}
-    own = [segment.index.calibration_table for segment in segments[:1]]
-    stages = [table.scores.shape[1] for table in [*own, *tables.values()] if table is not None]
-    for (number, source), table in tables.items():
-        if not (
-            {number, source} <= known.keys()
-            and (table.queries < len(known[source].strangers)).all()
-            and (table.copies <= len(known[number]) + 1).all()
-            and table.scores.shape[1] == stages[0]
-        ):
-            what = f"the calibration of segment {number} by {source}"
-            yield (number, source), f"{path} is damaged: {what} does not belong to them."
-
-
 def _packed(table: CalibrationTable) -> bytes:
     stream = io.BytesIO()
     for field in fields(table):
@@ -196,7 +177,6 @@ def _check_columns(table: CalibrationTable) -> None:
 __all__ = [
     "Blocks",
     "broken_tables",
-    "misfits",
     "n_known",
     "read_tables",
     "tables_between",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
+from memvec.collection._calibration import Blocks
 from memvec.collection._catalog import LARGEST_NUMBER, Catalog
 from memvec.collection._checksums import FileSum, crc_text, item_sum
 from memvec.collection._items import read_metadata
@@ -58,6 +60,24 @@ def wrong_extent(segment: Segment, n_rows: object, dim: int) -> Iterator[str]:
             f"{segment.folder} is damaged: it holds {len(segment)} vectors of dimension "
             f"{segment.index.dim}, and the catalog says {n_rows} of {dim}."
         )
+
+
+def misfits(
+    path: Path, segments: Sequence[Segment], tables: Blocks
+) -> Iterator[tuple[tuple[int, int], str]]:
+    """Yield segment and source of tables that tell of other segments, rows or stages, and so."""
+    known = {segment.number: segment for segment in segments}
+    own = [segment.index.calibration_table for segment in segments[:1]]
+    stages = [table.scores.shape[1] for table in [*own, *tables.values()] if table is not None]
+    for (number, source), table in tables.items():
+        if not (
+            {number, source} <= known.keys()
+            and (table.queries < len(known[source].strangers)).all()
+            and (table.copies <= len(known[number]) + 1).all()
+            and table.scores.shape[1] == stages[0]
+        ):
+            what = f"the calibration of segment {number} by {source}"
+            yield (number, source), f"{path} is damaged: {what} does not belong to them."
 
 
 def check_apart(catalog: Catalog, parts: list[IntArray]) -> None:
@@ -199,6 +219,7 @@ __all__ = [
     "files_of_segments",
     "item_keys",
     "keys_in",
+    "misfits",
     "read_waiting",
     "sizes_of_segments",
     "waiting_keys",

@@ -11,12 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from memvec.collection._calibration import (
-    broken_tables,
-    misfits,
-    read_tables,
-    write_missing_tables,
-)
+from memvec.collection._calibration import broken_tables, read_tables, write_missing_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import (
     CHECKSUM,
@@ -31,6 +26,7 @@ from memvec.collection._contents import (
     check_apart,
     files_of_segments,
     item_keys,
+    misfits,
     sizes_of_segments,
     waiting_keys,
     wrong_extent,

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,15 +17,14 @@ from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
 from memvec.collection._plain import check_tree
 from memvec.collection._priority import priorities, rows_to_hold_out
 from memvec.collection._refusals import refusals
+from memvec.collection._segment_arrays import check_arrays
 from memvec.collection._settings import Settings
-from memvec.errors import CorruptIndexError, FileFormatError
+from memvec.errors import FileFormatError
 from memvec.index import Index
 from memvec.storage import disk, open_folder, write_folder
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 SEGMENTS = "segments"
-Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
-
 # The files of a segment. A catalog that says others is damaged.
 FILE_NAME = re.compile(r"(items/)?(manifest\.json|g[0-9]{6,18}/[a-z][a-z0-9_]{0,63}\.npy)")
 _FOLDER_NAME = re.compile(r"items|g[0-9]{6,18}")
@@ -108,8 +106,8 @@ class Segment:
         try:
             index = Index.open(folder)
             stored, _ = open_folder(folder)
-            items, _ = open_folder(folder / _ITEMS)
-            _check_arrays(folder, files, stored, items)
+            items, _ = open_folder(folder / _ITEMS, unsummed=())
+            check_arrays(folder, files, stored, items, _ITEMS)
         except FileFormatError:
             for name, saved in files.items():  # which file it is says more than what it lacks
                 check_sum(folder / name, saved)
@@ -177,42 +175,6 @@ class Segment:
         """Compare checksums unless it was done already."""
         if not self._checked.is_set():
             self.check()
-
-
-def _check_arrays(
-    folder: Path, files: Mapping[str, FileSum], stored: Arrays, items: Arrays
-) -> None:
-    """Raise where arrays do not belong together, or are not those that the catalog names."""
-    expected = {"manifest.json", f"{_ITEMS}/manifest.json"}
-    expected |= {f"{name}.npy" for name in stored} | {f"{_ITEMS}/{name}.npy" for name in items}
-    # Less the name of the generation.
-    named = {re.sub(r"(^|/)g[0-9]+/", r"\1", name) for name in files}
-    if not {"vectors", "keys"} <= stored.keys() or not {"keys", "places"} <= items.keys():
-        raise CorruptIndexError(f"{folder} is not a segment: it lacks vectors or their keys.")
-    if named != expected:
-        [name, *_] = sorted(named ^ expected)
-        raise CorruptIndexError(f"{folder} is damaged: its files and the catalog differ by {name}.")
-    rows, keys, places = stored["keys"], items["keys"], items["places"]
-    if not (_are_numbers(rows, keys, places) and _rise(keys) and _undo_each_other(rows, places)):
-        raise CorruptIndexError(f"{folder} is damaged: its keys do not belong to its vectors.")
-    if len(rows) != len(stored["vectors"]) or len(rows) != len(keys):
-        raise CorruptIndexError(f"{folder} is damaged: it has not as many keys as vectors.")
-
-
-def _are_numbers(*arrays: IntArray) -> bool:
-    return all(array.dtype == np.int64 and array.ndim == 1 for array in arrays)
-
-
-def _rise(keys: IntArray) -> bool:
-    return not len(keys) or bool(keys[0] >= 0 and (keys[1:] > keys[:-1]).all())
-
-
-def _undo_each_other(rows: IntArray, places: IntArray) -> bool:
-    """Return whether each of two arrays of row numbers is the other's inverse."""
-    if len(rows) != len(places):
-        return False
-    inside = all(((one >= 0) & (one < len(rows))).all() for one in (rows, places))
-    return inside and bool((places[rows] == np.arange(len(rows))).all())
 
 
 def remove_segment(folder: Path) -> None:

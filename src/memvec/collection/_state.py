@@ -10,12 +10,13 @@ from typing import Generic, TypeVar
 
 import numpy as np
 
-from memvec.collection._calibration import Blocks, misfits, read_tables
+from memvec.collection._calibration import Blocks, read_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._contents import (
     check_apart,
     files_of_segments,
     keys_in,
+    misfits,
     read_waiting,
     sizes_of_segments,
     wrong_extent,

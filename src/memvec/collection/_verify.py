@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from memvec import checks
-from memvec.collection._calibration import Blocks, broken_tables, misfits, read_tables
+from memvec.collection._calibration import Blocks, broken_tables, read_tables
 from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import FileSum, check_catalog, check_sum
 from memvec.collection._contents import (
@@ -18,6 +18,7 @@ from memvec.collection._contents import (
     broken_items,
     files_of_segments,
     item_keys,
+    misfits,
     sizes_of_segments,
     waiting_keys,
     wrong_extent,
