@@ -135,7 +135,7 @@ def test_other_databases_are_refused(tmp_path, read_only):
 
 def test_catalog_that_is_a_folder_is_refused(tmp_path):
     (tmp_path / "catalog.sqlite").mkdir()
-    with pytest.raises(CorruptIndexError, match=r"catalog.sqlite is not a file, as it must be"):
+    with pytest.raises(CorruptIndexError, match=r"catalog.sqlite is a folder, not a file"):
         memvec.open(tmp_path, dim=3)
 
 

@@ -15,7 +15,6 @@ from memvec import checks
 from memvec.collection._ids import Id, Ids, checked_ids, checked_metadata
 from memvec.collection._items import fresh_ids, insert_items, keys_of, mark_deleted
 from memvec.collection._joining import Joins
-from memvec.collection._refusals import refusals
 from memvec.collection._sealer import Sealer
 from memvec.collection._sealing import due_to_merge, rewrite
 from memvec.collection._searching import Online
@@ -23,6 +22,7 @@ from memvec.collection._settings import checked_settings
 from memvec.collection._store import Store
 from memvec.errors import InvalidTypeError
 from memvec.index import Guarantee, IndexConfig
+from memvec.storage import disk
 from memvec.types import ArrayLike, Float32Array, IntArray
 
 
@@ -182,7 +182,7 @@ class Collection(Joins):
             Show bars; None shows them on a terminal.
         """
         self._store.check_writable()
-        with self._sealing, refusals(self._store.folder):
+        with self._sealing, disk.refusals(self._store.folder):
             return self._seal(progress)
 
     def compact(self, *, progress: bool | None = None) -> int:
@@ -197,7 +197,7 @@ class Collection(Joins):
         """
         store = self._store
         store.check_writable()
-        with self._sealing, refusals(store.folder):
+        with self._sealing, disk.refusals(store.folder):
             store.refresh()
             n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
             with suppress(OSError):  # a full disk: the next compaction gives them back

@@ -8,7 +8,6 @@ through links; nothing below it may.
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from memvec.errors import CorruptIndexError
@@ -17,18 +16,12 @@ from memvec.storage import disk
 
 def file_status(path: Path) -> os.stat_result | None:
     """Return what the system says of a plain file, None where there is nothing; raise elsewhere."""
-    found = _status(path)
-    if found is not None and not stat.S_ISREG(found.st_mode):
-        raise CorruptIndexError(f"{path} is not a file, as it must be in a collection.")
-    return found
+    return os.lstat(path) if _is(path, "a file") else None
 
 
 def has_folder(path: Path) -> bool:
     """Tell whether there is a folder; raise where there is something else."""
-    found = _status(path)
-    if found is not None and not stat.S_ISDIR(found.st_mode):
-        raise CorruptIndexError(f"{path} is not a folder, as it must be in a collection.")
-    return found is not None
+    return _is(path, "a folder")
 
 
 def check_tree(folder: Path) -> None:
@@ -48,15 +41,12 @@ def remove_plain(path: Path) -> None:
         disk.remove_file(path)
 
 
-def _status(path: Path) -> os.stat_result | None:
-    # A folder that may not be entered is no proof that nothing is there: that error is raised.
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if stat.S_ISLNK(found.st_mode):
-        raise CorruptIndexError(f"{path} is a link: memvec follows none inside a collection.")
-    return found
+def _is(path: Path, wanted: str) -> bool:
+    """Tell whether there is what is wanted; raise where there is something else."""
+    found = disk.kind(path)
+    if found not in (None, wanted):
+        raise CorruptIndexError(f"{path} is {found}, not {wanted}, as it must be in a collection.")
+    return found is not None
 
 
 __all__ = ["check_tree", "file_status", "has_folder", "remove_plain"]

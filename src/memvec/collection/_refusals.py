@@ -1,4 +1,4 @@
-"""What SQLite and the system refuse, as errors of memvec."""
+"""What SQLite refuses, as errors of memvec."""
 
 from __future__ import annotations
 
@@ -28,24 +28,6 @@ _REFUSALS = {
 
 
 @contextmanager
-def refusals(folder: Path) -> Iterator[None]:
-    """Raise StorageError in place of an error of the system: of a disk that is full, or read-only.
-
-    Parameters
-    ----------
-    folder : Path
-        The collection, named where the system does not say which file it is.
-    """
-    try:
-        yield
-    except MemvecError:
-        raise
-    except OSError as error:
-        where = str(error.filename or folder)
-        raise StorageError(error.errno or errno.EIO, error.strerror or str(error), where) from error
-
-
-@contextmanager
 def translated(path: Path) -> Iterator[None]:
     """Raise memvec's errors in place of those of SQLite, which is the cause of each."""
     try:
@@ -68,4 +50,4 @@ def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
     return CorruptIndexError(f"{path} is damaged: {error}.")
 
 
-__all__ = ["refusals", "translated"]
+__all__ = ["translated"]

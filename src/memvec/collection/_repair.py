@@ -35,7 +35,6 @@ from memvec.collection._folder import LOST, check_all, unused_number
 from memvec.collection._lock import LOCK, WriterLock
 from memvec.collection._originals import Originals
 from memvec.collection._plain import has_folder
-from memvec.collection._refusals import refusals
 from memvec.collection._sealing import name_segment
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import Settings
@@ -87,7 +86,7 @@ def repair_collection(path: str | os.PathLike[str]) -> Repair:
     Repair(actions=(), n_lost=0)
     """
     folder = existing_collection(path, "repair_collection")
-    with refusals(folder):
+    with disk.refusals(folder):
         check_all(folder)
         actions = list(_repaired_lock(folder))
         lock = WriterLock(folder)

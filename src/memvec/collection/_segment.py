@@ -16,7 +16,6 @@ import numpy as np
 from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
 from memvec.collection._plain import check_tree
 from memvec.collection._priority import priorities, rows_to_hold_out
-from memvec.collection._refusals import refusals
 from memvec.collection._segment_arrays import check_arrays
 from memvec.collection._settings import Settings
 from memvec.errors import FileFormatError
@@ -166,7 +165,7 @@ class Segment:
 
     def check(self) -> None:
         """Compare every file with its checksum, even where it was compacted away since."""
-        with refusals(self.folder):
+        with disk.refusals(self.folder):
             for file in self._held:
                 file.check()
         self._checked.set()

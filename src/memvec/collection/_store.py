@@ -13,7 +13,6 @@ from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import check_catalog, forget_catalog, note_catalog
 from memvec.collection._folder import OWN_NAMES, check_names, remove_orphans
 from memvec.collection._lock import WriterLock
-from memvec.collection._refusals import refusals
 from memvec.collection._segment import SEGMENTS
 from memvec.collection._settings import Settings, settle
 from memvec.collection._state import State, load_state
@@ -43,7 +42,7 @@ class Store:
 
     def __init__(self, folder: Path, given: dict[str, Any], *, read_only: bool) -> None:
         self.folder = folder
-        with refusals(folder):
+        with disk.refusals(folder):
             self._lock = None if read_only else _locked(folder, given)
             try:
                 self.catalog = self._open_catalog(given)
@@ -114,7 +113,7 @@ class Store:
     def refresh(self) -> None:
         """Read the state that is committed now; where that fails, all stays as it was."""
         self.catalog.check_process()
-        with self.catalog.lock, refusals(self.folder):
+        with self.catalog.lock, disk.refusals(self.folder):
             change = self.catalog.change()
             if self.read_only:
                 self._hold_newer()

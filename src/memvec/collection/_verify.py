@@ -25,11 +25,11 @@ from memvec.collection._contents import (
 )
 from memvec.collection._folder import check_all
 from memvec.collection._lock import check_lock
-from memvec.collection._refusals import refusals
 from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
+from memvec.storage import disk
 from memvec.types import IntArray
 
 
@@ -63,7 +63,7 @@ def verify_store(store: Store) -> Verification:
     Nobody waits for it: a writer's state is read by a connection of its own, and files are read
     without any lock. Segments that were compacted away since are read from what holds them.
     """
-    with refusals(store.folder):
+    with disk.refusals(store.folder):
         if not store.catalog.holds_state:
             return _verified_now(store.folder, store.state)
         with store.catalog.snapshot():
@@ -89,7 +89,7 @@ def verify_collection(path: str | os.PathLike[str]) -> Verification:
     True
     """
     folder = existing_collection(path, "verify_collection")
-    with refusals(folder):
+    with disk.refusals(folder):
         try:
             check_all(folder)
             check_lock(folder)

@@ -6,6 +6,7 @@ somebody else. The path that a user names may go through links; what memvec puts
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import sys
@@ -98,7 +99,7 @@ def refusals(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         name = path if error.filename is None else error.filename
-        raise StorageError(error.errno, reason, str(name)) from error
+        raise StorageError(error.errno or errno.EIO, reason, str(name)) from error
 
 
 def make_folder(path: Path) -> None:
