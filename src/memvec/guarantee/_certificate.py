@@ -162,7 +162,7 @@ class Certificate:
     def _evidence(self) -> list[str]:
         if self.source is None:
             return []
-        kind = {"reserve": "held-out vectors", "queries": "queries", "planted": "of them"}
+        kind = {"reserve": "held-out vectors", "queries": "queries", "planted": "planted queries"}
         queries = f"{self.n_queries:,} {kind[self.source]}"
         if self.population is not None:
             queries = f"{self.n_queries:,} of {self.population:,} vectors, held out,"
@@ -179,15 +179,18 @@ class Certificate:
         if self.left_out:
             lines.append(f"Left out: {self.left_out:,} queries that are copies of stored vectors.")
         if self.deleted > 0:
-            lines.append(f"Deleted, and in no count: {_percent(self.deleted)} of what was stored.")
+            lines.append(f"Deleted: {_percent(self.deleted)} of what was stored; not counted.")
         if self.stale > 0:
             lines.append(
                 f"Added after the sample was drawn: {_percent(self.stale)} of the vectors."
             )
         if self.drifted:
-            lines.append("Recent queries differ from the calibration queries: do not rely on it.")
+            lines.append(
+                "Matches of recent queries are harder to find than those of the calibration "
+                "queries: the promise may not hold."
+            )
         if self.live is not None:
-            lines.append(f"Live queries miss more: {_span(self.live)}, measured on some of them.")
+            lines.append(f"Live queries miss more than that: {_span(self.live)} (95 % interval).")
         if self.filter is not None:
             lines.append(f"Filter: {self.filter}.")
         return lines

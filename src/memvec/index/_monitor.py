@@ -183,7 +183,7 @@ class Health:
         for (similarity, _), seen in sorted(self.shadows.items()):
             lines.append(f"Compared with the exhaustive search, above {similarity:g}: {seen}")
             if not seen.kept:
-                lines.append("  That is more than was promised: recalibrate().")
+                lines.append("  The miss rate is above the one promised: call recalibrate().")
         lines += self._about_drift()
         lines.append(f"{self.n_recent:,} distinct recent queries are kept to recalibrate on.")
         return "\n".join(lines)
@@ -191,13 +191,16 @@ class Health:
     def _about_drift(self) -> list[str]:
         if self.drift.p_value is None:
             return []
-        harder = "harder" if self.drift.alarmed else "not harder"
+        sign = "are" if self.drift.alarmed else "do not seem"
         lines = [
-            f"Matches of recent queries are {harder} to find than those of calibration queries "
+            f"Matches of recent queries {sign} harder to find than those of calibration queries "
             f"({self.drift.n_queries:,} looked at, p = {self.drift.p_value:.2g})."
         ]
         if self.drift.n_unwatched:
-            lines.append(f"{self.drift.n_unwatched:,} more questions are not watched for drift.")
+            lines.append(
+                f"{self.drift.n_unwatched:,} more combinations of similarity, miss rate and level "
+                "are not watched for drift."
+            )
         return lines
 
 

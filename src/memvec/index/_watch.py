@@ -251,9 +251,9 @@ class Monitor:
         if alarms and not self.drifted:
             self.drifted = True
             self._warn(
-                f"Matches of recent queries are harder to find than those it was calibrated on "
-                f"(p = {min(alarms):.1g}): the promise may not hold for them. "
-                "Measure it, or call recalibrate()."
+                "Matches of recent queries are harder to find than those of the calibration "
+                f"queries (p = {min(alarms):.1g}): the promise may not hold for them. Measure the "
+                "miss rate (Index.verify, Collection.measure), or call recalibrate()."
             )
 
     def _p_values(self) -> list[float]:
