@@ -23,6 +23,7 @@ CALLS = {
     "delete": lambda c, v: c.delete([0]),
     "seal": lambda c, v: c.seal(),
     "compact": lambda c, v: c.compact(),
+    "recalibrate": lambda c, v: c.recalibrate(v),
     "refresh": lambda c, v: c.refresh(),
     "get": lambda c, v: c.get([0]),
     "items": lambda c, v: list(c.items()),
@@ -42,7 +43,7 @@ CALLS = {
     "__iter__": lambda c, v: list(c),
     "__contains__": lambda c, v: 0 in c,
 }
-HARMLESS = {"close", "settings", "dim", "read_only"}
+HARMLESS = {"health", "shadow", "close", "settings", "dim", "read_only"}
 
 
 def make(path, vectors, **options):

@@ -356,7 +356,7 @@ def test_forged_calibration_is_refused(folder, name):
         memvec.open(folder)
     assert not verify_collection(folder).ok
     repair = repair_collection(folder)
-    assert all(text.endswith("compact() calibrates anew.") for text in repair.actions)
+    assert all(text.endswith("It was made anew.") for text in repair.actions)
     assert repair.n_lost == 0
     assert verify_collection(folder).ok
     memvec.open(folder).close()

@@ -111,7 +111,7 @@ def test_link_that_leads_nowhere_is_refused(folder, foreign, name):
 def test_pipe_in_a_collection_is_refused_without_waiting(folder, foreign, name):
     moved_away(folder, name, foreign)
     os.mkfifo(folder / name)
-    check_refused(folder, folder / name, "is not a (file|folder), as it must be in a collection")
+    check_refused(folder, folder / name, "is a named pipe, not a (file|folder)")
 
 
 def test_folder_of_lost_segments_that_is_a_link_is_refused(folder, foreign):

@@ -105,7 +105,7 @@ class Segment:
         try:
             index = Index.open(folder)
             stored, _ = open_folder(folder)
-            items, _ = open_folder(folder / _ITEMS, unsummed=())
+            items, _ = open_folder(folder / _ITEMS)
             check_arrays(folder, files, stored, items, _ITEMS)
         except FileFormatError:
             for name, saved in files.items():  # which file it is says more than what it lacks
