@@ -81,7 +81,7 @@ class Draw:
 
     def _oracle(self, miss_rate: float) -> Lines:
         solver, rule = self.calibration, OracleRule("expected", miss_rate)
-        family = solver._family(self.similarity, rule, natural=True)
+        family = solver.family(self.similarity, rule.miss_rate, natural=True)
         value = self.judges.solve(family.needed(self.judges, self.similarity), rule.holds)
         return Lines.one(self.similarity, family.slack(value))
 

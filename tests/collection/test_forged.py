@@ -1,6 +1,7 @@
 """Catalogs that somebody has edited: an error of memvec or an answer, and no other exception."""
 
 import json
+import os
 import shutil
 import sqlite3
 import zlib
@@ -18,7 +19,7 @@ from collection.test_links import snapshot
 from collection.test_packing import packed
 from memvec.collection import _catalog, _checksums, repair_collection, verify_collection
 from memvec.collection._packing import unpacked_arrays
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.guarantee import CalibrationTable
 from memvec.storage import open_folder, write_folder
 
@@ -360,3 +361,47 @@ def test_forged_calibration_is_refused(folder, name):
     assert repair.n_lost == 0
     assert verify_collection(folder).ok
     memvec.open(folder).close()
+
+
+def test_items_without_vectors_keep_segments_from_being_removed(folder):
+    """A catalog that has lost its segments is not whole: what it does not name is no orphan."""
+    before = len(list(memvec.open(folder, read_only=True)))
+
+    def forget(connection):
+        for table in ("segments", "segment_files", "calibration"):
+            connection.execute(f"DELETE FROM {table}")
+
+    forge(folder, forget)
+    held = sorted(os.listdir(folder / "segments"))
+    for read_only in (False, True):
+        with pytest.raises(CorruptIndexError, match=r"it has \d+ items and \d+ vectors"):
+            memvec.open(folder, read_only=read_only)
+    assert sorted(os.listdir(folder / "segments")) == held
+    repair = repair_collection(folder)
+    assert 0 < repair.n_lost <= before
+    assert set(os.listdir(folder / "lost")) >= set(held)
+
+
+def test_marks_of_deletion_that_are_none_are_refused(folder):
+    forge(folder, lambda one: one.execute("UPDATE items SET deleted = 2 WHERE key = 0"))
+    with pytest.raises(CorruptIndexError, match="that are not deleted"):
+        memvec.open(folder)
+
+
+def test_numbers_that_could_not_be_opened_again_are_not_committed(folder):
+    forge(folder, lambda one: one.execute("UPDATE state SET next_key = 1000000000000000"))
+    with memvec.open(folder) as collection:
+        before = len(collection)
+        with pytest.raises(CorruptIndexError):
+            collection.add(np.ones((1, collection.dim)))
+    with memvec.open(folder) as collection:
+        assert len(collection) == before
+
+
+def test_index_is_not_saved_over_a_segment(folder):
+    index = memvec.Index.build(np.eye(4))
+    segment = folder / "segments" / sorted(os.listdir(folder / "segments"))[0]
+    for path in (segment, segment / "items"):
+        with pytest.raises(InvalidValueError, match="outside the segments of a collection"):
+            index.save(path)
+    assert verify_collection(folder).ok

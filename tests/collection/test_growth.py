@@ -210,3 +210,42 @@ def test_mean_miss_rate_over_collections_is_held(kinds, name):
     rates = [SCENARIOS[name][0](kinds, seed, 1.0).missed(3000)[0].miss_rate for seed in range(20)]
     error = np.std(rates, ddof=1) / np.sqrt(len(rates))
     assert np.mean(rates) <= ALLOWED + 2 * error
+
+
+def test_waiting_rows_of_another_kind_are_hardly_missed(kinds):
+    """Sealed tight clusters say nothing of what thresholds lose among loose ones that wait.
+
+    Seen: 0.0 to 0.8 % missed. With the thresholds of what is sealed: 10 to 16 %.
+    """
+    made = kinds(1, 300, 900)
+    made.add("tight", 3000)
+    made.add("loose", 4096, seal=False)
+    misses, certificate = made.missed(2600)
+    assert certificate.source == "reserve"
+    assert misses.n_queries_with_matches >= 2000
+    assert misses.miss_rate <= ALLOWED
+
+
+@pytest.mark.parametrize("k", [20, 54])
+def test_nearest_are_found_after_a_random_half_was_deleted(quick_path, k):
+    """Seen: 2.4 % missed of the 20 nearest, none of the 54. Before, 5 to 8 % of the 54."""
+    rng = np.random.default_rng(1)
+    centres = naive.unit_rows(rng.standard_normal((40, 48)))
+
+    def draw(n):
+        noise = 0.14 * rng.standard_normal((n, 48))
+        return naive.unit_rows(centres[rng.integers(40, size=n)] + noise)
+
+    vectors, queries = draw(6000), draw(1000)
+    with memvec.open(
+        quick_path / "c.mv", dim=48, similarity=0.9, miss_rate=ALLOWED, seal_at=0
+    ) as collection:
+        collection.add(vectors, list(range(6000)))
+        collection.seal(progress=False)
+        gone = np.sort(rng.choice(6000, 3000, replace=False))
+        collection.delete(gone.tolist())
+        living = np.setdiff1d(np.arange(6000), gone)
+        truth = living[exact_top_k(vectors[living], queries, k).ids]
+        found = collection.search(queries, k).ids
+        shares = [1 - len(set(a) & set(b)) / k for a, b in zip(truth.tolist(), found, strict=True)]
+    assert np.mean(shares) <= ALLOWED + 2 * np.std(shares) / np.sqrt(len(shares))

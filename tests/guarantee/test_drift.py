@@ -201,3 +201,14 @@ def test_live_interval_of_extreme_shares():
     assert none.interval[1] < 0.05
     assert every.interval[0] > 0.95
     assert every.interval[1] == 1.0
+
+
+def test_interval_starts_again_where_the_rate_changes():
+    rng = np.random.default_rng(4)
+    rate = LiveRate()
+    rate.add((rng.random(6000) < 0.01).astype(float))
+    assert rate.interval[0] <= 0.01 <= rate.interval[1]
+    rate.add((rng.random(4000) < 0.3).astype(float))
+    low, high = rate.interval
+    assert low <= 0.3 <= high
+    assert high - low < 0.1

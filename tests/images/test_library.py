@@ -8,6 +8,7 @@ from PIL import Image
 
 from images.scenes import write_scenes
 from memvec.errors import (
+    CorruptIndexError,
     FileFormatError,
     IndexNotFoundError,
     InvalidTypeError,
@@ -237,3 +238,16 @@ def test_place_must_be_free(tmp_path, model, photos):
 def test_missing_library_says_so(tmp_path):
     with pytest.raises(IndexNotFoundError, match="There is no library of photographs at"):
         PhotoLibrary.open(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("name", ["vectors.sqlite", "collection", "descriptor"])
+def test_library_follows_no_links(tmp_path, model, photos, name):
+    path, foreign = tmp_path / "own.mv", tmp_path / "foreign"
+    with PhotoLibrary.create(path, model, similarity=0.5) as made:
+        made.add_folder(photos)
+    (path / name).rename(foreign)
+    (path / name).symlink_to(foreign)
+    before = foreign.read_bytes() if foreign.is_file() else sorted(os.listdir(foreign))
+    with pytest.raises(CorruptIndexError, match="is a link"), PhotoLibrary.open(path) as opened:
+        opened.add_folder(photos)
+    assert before == (foreign.read_bytes() if foreign.is_file() else sorted(os.listdir(foreign)))

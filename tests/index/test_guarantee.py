@@ -367,8 +367,8 @@ def test_the_shadow_keeps_questions_apart(index):
     built.range_search(QUERIES[:300], miss_rate=0.5, shadow=1.0)
     built.range_search(QUERIES[:100], shadow=1.0)
     seen = built.health.shadows
-    assert {asked: one.n_queries for (_, asked), one in seen.items()} == {0.5: 300, 0.05: 100}
-    assert seen[0.7, 0.05].kept
+    assert {asked: one.n_queries for (_, asked, _), one in seen.items()} == {0.5: 300, 0.05: 100}
+    assert seen[0.7, 0.05, "expected"].kept
     assert built.health.shadow.n_queries == 300
 
 

@@ -200,6 +200,14 @@ def test_measurement_tells_what_the_mean_hides():
     assert sum(band.n_matches for band in seen.profile.bands) == seen.n_matches
 
 
+def test_three_quarters_of_the_similarity_are_natural_yet():
+    """0.75 · 0.8 is 0.6000000000000001 in binary."""
+    vectors, queries = crowded(np.random.default_rng(3), 2500, 1, dim=32)
+    index = Index.build(vectors, similarity=0.8, miss_rate=RATE, progress=False)
+    assert index.range_search(queries, 0.6).certificate.source == "reserve"
+    assert index.range_search(queries, 0.59).certificate.source == "planted"
+
+
 # Data, similarity of the build, similarity asked.
 HARD = {
     "crowded": (lambda rng: crowded(rng, 12_000, 2300, dim=128), 0.9, 0.88),

@@ -120,13 +120,12 @@ def _waiting_range(
 ) -> Answer:
     """Return everything above a similarity of what waits, by codes and in float32."""
     assert promise.waiting is not None
-    assert promise.lines is not None
     chosen = np.flatnonzero(passing)
     by_codes = promise.waiting.n_rows
     if np.searchsorted(chosen, by_codes) < _FEW_ROWS:
         return scan_rows(part, chosen, queries, similarity, threads)
     allowed = _ALL if len(chosen) == len(passing) else passing
-    found = promise.waiting.search(queries, similarity, promise.lines, threads, allowed)
+    found = promise.waiting.search(queries, similarity, threads, allowed)
     answers = [_answer(part, one, first) for first, one in found]
     answers.append(scan_rows(part, chosen[chosen >= by_codes], queries, similarity, threads))
     return Answer.of_parts(answers, len(queries), len(part.keys))

@@ -224,6 +224,7 @@ class Catalog:
                 self.execute("BEGIN IMMEDIATE")
                 result = work()
                 self.execute("UPDATE state SET change = change + 1")
+                self.numbers()  # what could not be opened again is not committed
                 self.ahead = True
                 self.execute("COMMIT")
                 return result

@@ -1,8 +1,9 @@
 """Waiting vectors, scanned by their codes.
 
 A code is a twentieth of its vector, and ten thousand vectors are too many to read for every query.
-Those that wait pass the same tests as members of segments do, less those of units; so what is
-promised for members holds for them.
+No calibration query tells how many of their matches thresholds would lose: what waits may be of
+another kind than what is sealed. So the codes have all the slack that their noise ever needs, and
+lose about one match in 100,000.
 """
 
 from __future__ import annotations
@@ -74,7 +75,6 @@ class WaitingCodes:
         self,
         queries: Float32Array,
         similarity: float,
-        lines: Lines,
         threads: int | None,
         allowed: BoolArray,
     ) -> Iterator[tuple[int, Found]]:
@@ -85,15 +85,22 @@ class WaitingCodes:
         for first in range(0, self.n_rows, CHUNK):
             scan = self.scans.chunk(self.state, self.state.waiting.rows, first)
             some = allowed[first : first + CHUNK]
+            lines = _all_slack(scan, similarity)
             yield first, scan.search(queries, similarity, lines, threads, some)
 
-    def stages(self, query: Float32Array, row: int, lines: Lines) -> tuple[StageView, ...]:
+    def stages(self, query: Float32Array, row: int, similarity: float) -> tuple[StageView, ...]:
         """Return what the codes tell of a query and a waiting vector; none of those beyond them."""
         if row >= self.n_rows:
             return ()
         first = row // CHUNK * CHUNK
         scan = self.scans.chunk(self.state, self.state.waiting.rows, first)
+        lines = _all_slack(scan, similarity)
         return stage_views(scan, query[np.newaxis], np.array([row - first]), lines)
+
+
+def _all_slack(scan: CodeScan, similarity: float) -> Lines:
+    """Return thresholds that only one match in 100,000 is below."""
+    return Lines.one(similarity, scan.most_slack)
 
 
 __all__ = ["CHUNK", "CodeScans", "WaitingCodes"]

@@ -78,6 +78,12 @@ def unused_number(catalog: Catalog, folder: Path) -> int:
     return number
 
 
+def unnamed_segments(folder: Path, named: Names[int]) -> list[Path]:
+    """Return the folders of segments that the catalog does not name."""
+    names = [name for name in _segment_names(folder) if not name.endswith(".rows")]
+    return [folder / SEGMENTS / name for name in names if int(name) not in named]
+
+
 def remove_orphans(folder: Path, kept: Names[int]) -> None:
     """Remove what crashed writers left, or what could not be removed while it was in use.
 
@@ -99,4 +105,12 @@ def remove_orphans(folder: Path, kept: Names[int]) -> None:
         remove_plain(folder / f"{CHECKSUM}.tmp")
 
 
-__all__ = ["LOST", "OWN_NAMES", "check_all", "check_names", "remove_orphans", "unused_number"]
+__all__ = [
+    "LOST",
+    "OWN_NAMES",
+    "check_all",
+    "check_names",
+    "remove_orphans",
+    "unnamed_segments",
+    "unused_number",
+]

@@ -111,7 +111,7 @@ class Inspections(Searches):
         if promise.waiting is None or promise.lines is None:
             return ()
         [row] = np.flatnonzero(state.waiting.keys == key)
-        return promise.waiting.stages(query, int(row), promise.lines)
+        return promise.waiting.stages(query, int(row), level)
 
     @staticmethod
     def _null_law(state: State) -> NullLaw:

@@ -16,6 +16,7 @@ from memvec.collection._state import State
 from memvec.evaluation import Ranges
 from memvec.guarantee import Certificate, Level, RecentQueries
 from memvec.index import (
+    Asked,
     Monitor,
     NeededSlack,
     Request,
@@ -75,7 +76,7 @@ class Live:
             monitor.look_at(looked_at, rows, answer.ranges(len(rows)), question)
         if not plain or similarity is None:
             return certificate
-        asked = similarity, promise.request.allowed
+        asked = Asked(similarity, promise.request.allowed, certificate.level)
         if compared:
             found = answer.ranges(len(rows))
             truth = partial(truth_of, state, similarity)

@@ -49,6 +49,10 @@ _Names: TypeAlias = tuple[int, ...]
 
 # What is kept of each kind, in bytes: a table of a collection of crowded vectors takes 70 MB.
 _MOST_KEPT = 128 << 20
+# Smaller rates do not allow for what codes of waiting vectors lose.
+_LEAST_RATE = 1e-4
+# Where fewer drawn matches of crowded queries pass a filter, they say too little of the others.
+_FEWEST_DRAWN = 20
 _CALIBRATED = "calibrated on the matches that pass"
 _NOT_CALIBRATED = "not calibrated"
 
@@ -181,14 +185,25 @@ class Promises:
         sample = self._samples.of(state)
         joint = self._joint(state, sample, passing, self._least)
         slack = joint.for_range(similarity, request, where)
+        table = joint.promises.calibration.table
         certificate = _of_sample(slack.certificate, sample, state)
+        if table is not None and (filtered or certificate.deleted > 0):
+            # How many of those that drawn matches stand for were taken out, nobody counted.
+            drawn = bool((table.copies > 1).any())
+            certificate = replace(certificate, estimated=certificate.estimated or drawn)
         if filtered:
-            about = _CALIBRATED if certificate.natural else _NOT_CALIBRATED
+            about = _NOT_CALIBRATED
+            if certificate.natural and table is not None:
+                known = table.effective_rows(similarity) >= _FEWEST_DRAWN
+                about = _CALIBRATED if known else _NOT_CALIBRATED
             certificate = replace(certificate, filter=about)
         if by_units and not certificate.complete:
             certificate = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
-        waiting = self._codes.of(state)
-        return Promise(request, slack.lines, certificate, waiting=waiting)
+        return Promise(request, slack.lines, certificate, waiting=self._waiting(state, request))
+
+    def _waiting(self, state: State, request: Request) -> WaitingCodes | None:
+        """Return what waits and is scanned by codes; none where a rate allows for no loss."""
+        return self._codes.of(state) if request.miss_rate >= _LEAST_RATE else None
 
     def needed_slack(
         self, state: State, similarity: float, request: Request, level: Level
@@ -233,16 +248,23 @@ class Promises:
             first = self.of_best(state, passing, k, fast, where, filtered=filtered)
             return replace(_exact(request, None), first=first)
         sample = self._samples.of(state)
-        best = self._best_passing(state, sample, passing, k, request) if filtered else None
+        # What was deleted has left gaps in the ranks, as a filter does.
+        has_gaps = any(part.n_alive < len(part.keys) for part in state.segments)
+        best = None
+        if filtered or has_gaps:
+            best = self._best_passing(state, sample, passing, k, request)
         about = _CALIBRATED if best else _NOT_CALIBRATED
         if best is None:
             joint = self._joint(state, sample, [part.alive for part in state.parts], -np.inf)
             slack, tries = joint.for_best(k, request, where)
+            if has_gaps and not slack.certificate.complete:
+                slack = joint.promises.calibration.everything(None, request.miss_rate)
             best = Best(slack, tuple(tries))
         certificate = _of_sample(best.slack.certificate, sample, state)
         if filtered and not certificate.complete:
             certificate = replace(certificate, filter=about)
-        return Promise(request, best.slack.lines, certificate, best.tries, self._codes.of(state))
+        waiting = self._waiting(state, request)
+        return Promise(request, best.slack.lines, certificate, best.tries, waiting)
 
     def _best_passing(
         self,
@@ -344,6 +366,7 @@ class Promises:
             source="reserve" if self._given is None else "queries",
             calibrated=newest.calibrated if self._given is None else self._given.calibrated,
             state=newest.state,
+            left_out=0 if self._given is None else self._given.n_left_out,
         )
 
 
@@ -363,15 +386,13 @@ class _Ranked(NamedTuple):
 
 def _of_sample(certificate: Certificate, sample: Sample, state: State) -> Certificate:
     """Return a certificate that says what its calibration queries are a sample of."""
+    n_living, n_stored = state.n_items, sum(len(part.keys) for part in state.parts)
+    if certificate.source is not None:
+        certificate = replace(certificate, deleted=(n_stored - n_living) / n_stored)
     if certificate.source != "reserve":
         return certificate
-    n_living, n_stored = state.n_items, sum(len(part.keys) for part in state.parts)
-    return replace(
-        certificate,
-        population=sample.population,
-        stale=(n_living - sample.population) / n_living,
-        deleted=(n_stored - n_living) / n_stored,
-    )
+    stale = (n_living - sample.population) / n_living
+    return replace(certificate, population=sample.population, stale=stale)
 
 
 def _numbers(state: State) -> _Numbers:

@@ -31,7 +31,7 @@ from memvec.collection._contents import (
     waiting_keys,
     wrong_extent,
 )
-from memvec.collection._folder import LOST, check_all, unused_number
+from memvec.collection._folder import LOST, check_all, unnamed_segments, unused_number
 from memvec.collection._lock import LOCK, WriterLock
 from memvec.collection._originals import Originals
 from memvec.collection._plain import has_folder
@@ -188,7 +188,11 @@ def _refuse_unreadable(catalog: Catalog) -> None:
 def _all_repairs(catalog: Catalog, folder: Path, done: _Done) -> list[str]:
     """Repair everything inside a transaction, and return what was done."""
     lost: list[Path] = []
+    before = _n_items(catalog)
     actions = list(_repairs(catalog, folder, catalog.settings(), done, lost))
+    if _n_items(catalog) < before:
+        # What no catalog names may hold the vectors of items that were dropped.
+        lost += unnamed_segments(folder, files_of_segments(catalog))
     forget_catalog(folder)
     for where in lost:
         done.lose(where, folder / LOST)

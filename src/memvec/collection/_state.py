@@ -190,4 +190,14 @@ def _segments(
         yield segment
 
 
-__all__ = ["Part", "State", "load_state"]
+def check_items(catalog: Catalog, state: State) -> None:
+    """Raise where items and vectors differ in number: some have lost the others."""
+    n_items = catalog.number("SELECT count(*) FROM items WHERE deleted = 0")
+    if n_items != state.n_items:
+        raise CorruptIndexError(
+            f"{catalog.path} is damaged: it has {n_items} items and {state.n_items} vectors that "
+            "are not deleted. Verify and repair the collection."
+        )
+
+
+__all__ = ["Part", "State", "check_items", "load_state"]

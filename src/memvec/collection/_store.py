@@ -15,7 +15,7 @@ from memvec.collection._folder import OWN_NAMES, check_names, remove_orphans
 from memvec.collection._lock import WriterLock
 from memvec.collection._segment import SEGMENTS
 from memvec.collection._settings import Settings, settle
-from memvec.collection._state import State, load_state
+from memvec.collection._state import State, check_items, load_state
 from memvec.errors import CorruptIndexError, IndexNotFoundError, MemvecError, StorageError
 from memvec.storage import disk
 
@@ -86,9 +86,11 @@ class Store:
         if self.read_only:
             self.catalog.hold()
             self.state = self._load_held(self.catalog, None)
+            check_items(self.catalog, self.state)
             return
         with self.catalog.snapshot():
             self.state = self._load(self.catalog, None)
+        check_items(self.catalog, self.state)
         # Nothing is removed or written before the catalog was found to be whole.
         remove_orphans(self.folder, {part.rows.number for part in self.state.segments})
         forget_catalog(self.folder)

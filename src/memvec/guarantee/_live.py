@@ -26,7 +26,9 @@ class LiveRate:
     bounded random variables by betting", 2024, sections 4.2 and 4.4). K⁺ falls with m and K⁻ rises,
     so what is left is an interval, and its ends are means that were tested.
 
-    It assumes that the mean does not change. An interval for one number of queries, as Hoeffding's
+    It assumes that the mean does not change. Where no mean is left, it has changed: the interval
+    starts again, the n-th one with the share 1/(n(n + 1)) of δ, so that all of them together are
+    wrong with probability δ at most. An interval for one number of queries, as Hoeffding's
     or Bentkus's, may be looked at once; this one as often as one likes, and at any moment.
 
     Examples
@@ -39,10 +41,20 @@ class LiveRate:
     """
 
     def __init__(self) -> None:
+        self._n_starts = 0
+        self._start()
+
+    def _start(self) -> None:
+        self._n_starts += 1
         self._log_above, self._log_below = np.zeros((2, len(_MEANS)))
         self._n, self._sum, self._squares = 0, 0.0, 0.0
         #: The ends of the interval.
         self.interval = (0.0, 1.0)
+
+    @property
+    def _error(self) -> float:
+        """The probability that this interval ever misses a mean that does not change."""
+        return (1 - _CONFIDENCE) / (self._n_starts * (self._n_starts + 1))
 
     def add(self, shares: Float64Array) -> None:
         """Take note of the shares that further queries missed."""
@@ -59,10 +71,12 @@ class LiveRate:
         self._n += 1
         self._sum += share
         self._squares += (share - self._mean) ** 2
-        limit, (low, high) = math.log(2 / (1 - _CONFIDENCE)), self.interval
+        limit, (low, high) = math.log(2 / self._error), self.interval
         too_low = _MEANS[self._log_above >= limit].max(initial=low)
         too_high = _MEANS[self._log_below >= limit].min(initial=high)
         self.interval = float(too_low), float(too_high)
+        if too_low >= too_high:
+            self._start()
 
     @property
     def _mean(self) -> float:
@@ -72,7 +86,7 @@ class LiveRate:
         variance = (0.25 + self._squares) / (1 + self._n)
         number = self._n + 1
         spread = variance * number * math.log(1 + number)
-        return math.sqrt(2 * math.log(2 / (1 - _CONFIDENCE)) / spread)
+        return math.sqrt(2 * math.log(2 / self._error) / spread)
 
 
 __all__ = ["LiveRate"]

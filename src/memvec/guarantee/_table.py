@@ -139,6 +139,19 @@ class CalibrationTable:
         _, query = np.unique(self.queries, return_inverse=True)
         return np.asarray(self.copies / np.bincount(query, self.copies)[query])
 
+    def effective_rows(self, similarity: float) -> float:
+        """Return how many rows of equal weight tell as much of a crowded query, on average.
+
+        (Σw)²/Σw² over the rows of a query at a similarity, for queries with rows that stand for
+        several; infinity where there are none.
+        """
+        rows = self.above(similarity)
+        _, query = np.unique(rows.queries, return_inverse=True)
+        crowded = np.bincount(query, rows.copies > 1) > 0
+        copies = rows.copies.astype(np.float64)
+        effective = np.bincount(query, copies) ** 2 / np.bincount(query, copies**2)
+        return float(effective[crowded].mean()) if crowded.any() else math.inf
+
     def missed(self, failed: BoolArray) -> tuple[float, float]:
         """Return the sum over queries of the share missed, and the share of all pairs missed.
 

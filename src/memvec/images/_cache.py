@@ -12,6 +12,7 @@ import numpy as np
 
 from memvec.errors import FileFormatError
 from memvec.images._descriptor import ImageDescriptor, fingerprint, software
+from memvec.storage import disk
 from memvec.types import Float32Array
 
 _WAIT_SECONDS = 60.0
@@ -39,6 +40,8 @@ class DescriptorCache:
 
     def __init__(self, path: str | os.PathLike[str], descriptor: ImageDescriptor) -> None:
         self._path = Path(path)
+        for ending in ("", "-wal", "-shm", "-journal"):
+            disk.check_file(self._path.with_name(f"{self._path.name}{ending}"))
         self._model = f"{fingerprint(descriptor)} {software()}"
         self._dim = descriptor.dim
         self._lock = threading.Lock()

@@ -41,6 +41,7 @@ from memvec.images._results import (
     PhotoHits,
 )
 from memvec.kernels import canonical_score_pairs
+from memvec.storage import disk
 from memvec.types import Float32Array, IntArray
 
 _DESCRIPTOR, _COLLECTION, _CACHE = "descriptor", "collection", "vectors.sqlite"
@@ -87,6 +88,7 @@ class PhotoLibrary:
         miss_rate = checks.miss_rate(miss_rate, where)
         _check_place(folder, where)
         folder.mkdir(exist_ok=True)
+        _check_no_links(folder)
         made = cls.exists(folder)
         if made:
             _check_same(open_descriptor(folder / _DESCRIPTOR), descriptor, folder, where)
@@ -112,6 +114,7 @@ class PhotoLibrary:
         folder = _checked_path(path, "PhotoLibrary.open")
         if not cls.exists(folder):
             raise IndexNotFoundError(f"There is no library of photographs at {folder}.")
+        _check_no_links(folder)
         descriptor = open_descriptor(folder / _DESCRIPTOR)
         collection = open_collection(folder / _COLLECTION, read_only=read_only)
         return cls(folder, descriptor, collection)
@@ -379,6 +382,12 @@ def _check_same(
     if fingerprint(kept) != fingerprint(descriptor):
         expected = f"the one that {folder} was made with, {kept!r}"
         raise InvalidValueError(checks.message("descriptor", where, expected, repr(descriptor)))
+
+
+def _check_no_links(folder: Path) -> None:
+    """Raise where a folder of the library is a link: it would lead to somebody else's."""
+    for name in (_DESCRIPTOR, _COLLECTION):
+        disk.check_folder(folder / name)
 
 
 __all__ = ["PhotoLibrary"]

@@ -20,7 +20,7 @@ from memvec.index._joint import (
     seen_pairs,
 )
 from memvec.index._lines import Lines
-from memvec.index._monitor import Health, Verification
+from memvec.index._monitor import Asked, Health, Verification
 from memvec.index._needed import NeededSlack
 from memvec.index._profile import profile_machine
 from memvec.index._promises import Guarantee, Request
@@ -30,6 +30,7 @@ from memvec.index._watch import Monitor, shadow_share
 
 __all__ = [
     "RESERVE_SHARE",
+    "Asked",
     "CodeScan",
     "Evidence",
     "Explanation",

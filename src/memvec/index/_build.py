@@ -6,6 +6,7 @@ import dataclasses
 import os
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -149,6 +150,14 @@ def _fit_projection(
     )
 
 
+def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
+    """Raise where a folder is a segment of a collection, or in one: it is not to be replaced."""
+    folder = Path(path)
+    if any((one / "items" / "manifest.json").exists() for one in (folder, folder.parent)):
+        expected = "outside the segments of a collection"
+        raise InvalidValueError(checks.message("path", where, expected, folder))
+
+
 def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
     """Write all arrays and settings to a folder, atomically."""
     units, cascade = parts.cascade.units, parts.cascade
@@ -285,4 +294,4 @@ def _fields(thing: Any) -> dict[str, Any]:
     return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
 
 
-__all__ = ["IndexParts", "build_parts", "load_parts", "save_parts"]
+__all__ = ["IndexParts", "build_parts", "check_no_segment", "load_parts", "save_parts"]

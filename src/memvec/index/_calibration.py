@@ -34,7 +34,7 @@ from memvec.guarantee import (
     upper_end,
 )
 from memvec.index._cascades import Cascade
-from memvec.index._evidence import LARGEST_K, LOWEST_SHARE, Evidence
+from memvec.index._evidence import LARGEST_K, Evidence, lowest_known
 from memvec.index._families import FOR_PROMISE, SPARE_WIDTH, Families
 from memvec.index._lines import Lines
 from memvec.index._needed import NeededSlack
@@ -457,7 +457,7 @@ def lowest_cosine(similarity: float) -> float:
 
     The similarity is that of the build; searches for the k nearest need the other rows.
     """
-    return min(LOWEST_SHARE * similarity, similarity - SPARE_WIDTH) - MATCH_SLACK
+    return min(lowest_known(similarity), similarity - SPARE_WIDTH) - MATCH_SLACK
 
 
 def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Array:

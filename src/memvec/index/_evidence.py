@@ -23,7 +23,7 @@ _SMALLEST_RESERVE = 100
 # Products spent on finding the matches of the reserve; 10¹² take about ten seconds.
 _GROUND_TRUTH_PRODUCTS = 1e12
 # Matches below this share of the similarity asked at the build are not looked for.
-LOWEST_SHARE = 0.75
+_LOWEST_SHARE = 0.75
 # Ranks that are calibrated for top-k searches.
 LARGEST_K = 100
 # Matches drawn of a query that has many, besides its nearest: a table stays under 10⁶ rows.
@@ -64,6 +64,17 @@ class Evidence:
     left_out: int
     calibrated: str
     state: str
+
+
+def lowest_known(similarity: float) -> float:
+    """Return the similarity down to which matches are looked for, of a build for another.
+
+    Examples
+    --------
+    >>> lowest_known(0.8)
+    0.6
+    """
+    return round(_LOWEST_SHARE * similarity, 10)
 
 
 def reserve_size(n_vectors: int, dim: int) -> int:
@@ -116,7 +127,7 @@ def gather_evidence(
     return Evidence(
         table,
         source,
-        LOWEST_SHARE * similarity,
+        lowest_known(similarity),
         null_law_of(vectors, seed),
         left_out,
         datetime.now(UTC).isoformat(timespec="seconds"),
@@ -166,7 +177,7 @@ def _table_of(
     vectors = cascade.units.vectors
     ones = np.ones(top.ids.shape[1], dtype=np.float32)
     found = [_Matches(*pair, ones) for pair in zip(*top, strict=True)]
-    floor = LOWEST_SHARE * similarity
+    floor = lowest_known(similarity)
     crowded = np.flatnonzero(top.scores[:, -1] >= floor)
     # So many queries at a time that memory suffices if they match everything.
     for start, stop in blocks(len(crowded), max(1, _CROWDED_PAIRS // len(vectors))):
@@ -265,13 +276,13 @@ def fingerprint(units: Units) -> str:
 
 __all__ = [
     "LARGEST_K",
-    "LOWEST_SHARE",
     "RESERVE_SHARE",
     "Evidence",
     "build_table",
     "fingerprint",
     "gather_evidence",
     "largest_reserve",
+    "lowest_known",
     "null_law_of",
     "reserve_size",
 ]

@@ -10,7 +10,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.index._build import BuildPromise, build_parts, load_parts, save_parts
+from memvec.index._build import BuildPromise, build_parts, check_no_segment, load_parts, save_parts
 from memvec.index._by_hand import promise_of, search_selected, selection
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
@@ -122,6 +122,7 @@ class Index(InspectedIndex):
         ...     Index.open(folder + "/two.mv").range_search([1.0, 0.2]).ids
         array([0])
         """
+        check_no_segment(path, "Index.save")
         save_parts(self._parts, path)
 
     @classmethod

@@ -20,7 +20,7 @@ from memvec.index._cascades import CodeCascade
 from memvec.index._config import IndexConfig
 from memvec.index._design import MEMBER_WORDS, IndexDesign
 from memvec.index._encode import encode_units
-from memvec.index._evidence import LOWEST_SHARE, Evidence
+from memvec.index._evidence import Evidence, lowest_known
 from memvec.index._explain import Explanation
 from memvec.index._found import ALL_ALLOWED, Found
 from memvec.index._index import Index
@@ -60,6 +60,7 @@ class JointPromise:
         source: Source | None = "reserve",
         calibrated: str = "",
         state: str = "",
+        left_out: int = 0,
     ) -> JointPromise:
         """Return the promise that a table of calibration queries against all indexes supports.
 
@@ -75,16 +76,16 @@ class JointPromise:
             Those that "high_probability" may be asked for.
         default : Request
             What a search asks for that says nothing.
-        source, calibrated, state
+        source, calibrated, state, left_out
             For certificates.
         """
         laws = [index._parts.evidence.null_law for index in indexes]
         evidence = Evidence(
             table=table,
             source=source,
-            floor=LOWEST_SHARE * similarity,
+            floor=lowest_known(similarity),
             null_law=NullLaw.of_pairs(np.concatenate([law.cosines for law in laws])),
-            left_out=0,
+            left_out=left_out,
             calibrated=calibrated,
             state=state,
         )

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from memvec.evaluation import FlatRows, Misses, Ranges, count_misses, missed_pairs
-from memvec.guarantee import Drift, LiveRate, MissProfile, lower_limit, upper_limit
+from memvec.guarantee import Drift, Level, LiveRate, MissProfile, lower_limit, upper_limit
 from memvec.types import IntArray
 
 _CONFIDENCE = 0.95
+
+
+class Asked(NamedTuple):
+    """A question that live queries are compared for."""
+
+    similarity: float
+    miss_rate: float
+    level: Level
 
 
 @dataclass(frozen=True)
@@ -160,7 +169,7 @@ class Health:
     n_queries : int
         Queries answered with a promise.
     shadows : dict
-        What was compared with the exhaustive search, by similarity and miss rate asked for.
+        What was compared with the exhaustive search, by similarity, miss rate and level.
     drift : Drift
         Whether their matches are harder to find than those of the calibration queries.
     n_recent : int
@@ -168,7 +177,7 @@ class Health:
     """
 
     n_queries: int
-    shadows: dict[tuple[float, float], Verification]
+    shadows: dict[Asked, Verification]
     drift: Drift
     n_recent: int = 0
 
@@ -180,7 +189,7 @@ class Health:
 
     def __str__(self) -> str:
         lines = [f"{self.n_queries:,} queries answered."]
-        for (similarity, _), seen in sorted(self.shadows.items()):
+        for (similarity, *_), seen in sorted(self.shadows.items()):
             lines.append(f"Compared with the exhaustive search, above {similarity:g}: {seen}")
             if not seen.kept:
                 lines.append("  The miss rate is above the one promised: call recalibrate().")
@@ -204,4 +213,4 @@ class Health:
         return lines
 
 
-__all__ = ["Health", "LiveTally", "Verification", "interval_of", "misses_of"]
+__all__ = ["Asked", "Health", "LiveTally", "Verification", "interval_of", "misses_of"]

@@ -14,6 +14,7 @@ from memvec.index._by_hand import Select, search_selected
 from memvec.index._explain import Explanation, draw_unit_test, stage_views
 from memvec.index._found import Found
 from memvec.index._lines import Lines
+from memvec.index._monitor import Asked
 from memvec.index._needed import NeededSlack
 from memvec.index._promises import Request
 from memvec.index._results import Hits, Spent, TopHits
@@ -98,7 +99,7 @@ class Searcher:
         if looked_at:
             question = _RangeQuestion(parts, level, request, certificate.level)
             monitor.look_at(looked_at, rows, found, question if certificate.natural else None)
-        asked = level, request.allowed
+        asked = Asked(level, request.allowed, certificate.level)
         if compared:
             monitor.compare(compared, rows, found, asked, lambda some: self.truth(some, level))
         return self.hits(found, monitor.marked(certificate, asked))

@@ -23,7 +23,7 @@ from memvec.guarantee import (
     drift_p_value,
 )
 from memvec.index._costs import MachineCosts
-from memvec.index._monitor import Health, LiveTally, Verification, misses_of
+from memvec.index._monitor import Asked, Health, LiveTally, Verification, misses_of
 from memvec.index._needed import NeededSlack
 from memvec.kernels import MATCH_SLACK
 from memvec.types import Float32Array, Float64Array, IntArray
@@ -166,8 +166,8 @@ class Monitor:
         self.drifted = False
         self._warned = False
         self._owed = 0.0
-        self._tallies: dict[tuple[float, float], LiveTally] = {}
-        self._contradicted: dict[tuple[float, float], tuple[float, float]] = {}
+        self._tallies: dict[Asked, LiveTally] = {}
+        self._contradicted: dict[Asked, tuple[float, float]] = {}
 
     def count(self, n_queries: int, share: float = 0.0) -> tuple[list[int], list[int]]:
         """Count queries; return which of them to look at, and which to compare.
@@ -285,7 +285,7 @@ class Monitor:
         compared: list[int],
         queries: Float32Array,
         answer: FlatRows,
-        asked: tuple[float, float],
+        asked: Asked,
         truth: Callable[[Float32Array], FlatRows],
     ) -> None:
         """Compare answers with the exhaustive search.
@@ -295,8 +295,8 @@ class Monitor:
 
         Parameters
         ----------
-        asked : tuple of float
-            Similarity and miss rate.
+        asked : Asked
+            The question.
         truth : callable
             Returns all matches of queries.
         """
@@ -305,19 +305,19 @@ class Monitor:
         with self._lock:
             if asked not in self._tallies and len(self._tallies) >= _MOST_TALLIES:
                 return
-            tally = self._tallies.setdefault(asked, LiveTally(asked[1]))
+            tally = self._tallies.setdefault(asked, LiveTally(asked.miss_rate))
             tally.add(misses)
             seen = tally.seen
         if not seen.kept:
             self._contradict(asked, seen)
 
-    def _contradict(self, asked: tuple[float, float], seen: Verification) -> None:
+    def _contradict(self, asked: Asked, seen: Verification) -> None:
         self._contradicted[asked] = seen.interval
         low, high = seen.interval
         self._warn(
-            f"Live queries miss {low:.2%} to {high:.2%} of their matches above {asked[0]:g}, where "
-            f"{asked[1]:.2%} were asked for: {seen.n_queries:,} were compared with the exhaustive "
-            "search. Call recalibrate()."
+            f"Live queries miss {low:.2%} to {high:.2%} of their matches above "
+            f"{asked.similarity:g}, where {asked.miss_rate:.2%} were asked for: "
+            f"{seen.n_queries:,} were compared with the exhaustive search. Call recalibrate()."
         )
 
     def _warn(self, message: str) -> None:
@@ -327,9 +327,7 @@ class Monitor:
             self._warned = True
         warnings.warn(message, DriftWarning, stacklevel=6)
 
-    def marked(
-        self, certificate: Certificate, asked: tuple[float, float] | None = None
-    ) -> Certificate:
+    def marked(self, certificate: Certificate, asked: Asked | None = None) -> Certificate:
         """Return a certificate that says what is known against it."""
         if not self.drifted and not self._contradicted:
             return certificate

@@ -58,6 +58,13 @@ def check_folder(path: Path) -> None:
         raise CorruptIndexError(f"{path} is {found}, not a folder.")
 
 
+def check_file(path: Path) -> None:
+    """Raise CorruptIndexError where something else than a file is at a path of ours."""
+    found = kind(path)
+    if found not in (None, "a file"):
+        raise CorruptIndexError(f"{path} is {found}, not a file.")
+
+
 def open_file(path: Path) -> BinaryIO:
     """Open a file of ours to read it; CorruptIndexError where it is a link or a pipe.
 
@@ -70,9 +77,7 @@ def open_file(path: Path) -> BinaryIO:
     ...         file.read()
     b'abc'
     """
-    found = kind(path)
-    if found not in (None, "a file"):
-        raise CorruptIndexError(f"{path} is {found}, not a file.")
+    check_file(path)
     file = open(path, "rb", opener=_open_plain)  # noqa: SIM115 - the caller closes it
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):  # exchanged since it was looked at
         file.close()
