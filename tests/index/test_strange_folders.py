@@ -18,10 +18,10 @@ def failures(folder, seed, count):
 
 
 def test_strange_index_gives_a_typed_error_or_the_right_answer(tmp_path):
-    assert failures(tmp_path, seed=20, count=300) == []
+    assert failures(tmp_path, seed=20, count=200) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_thousands_of_strange_indexes_give_a_typed_error_or_the_right_answer(tmp_path, seed):
     assert failures(tmp_path, seed=seed, count=2500) == []

@@ -188,11 +188,11 @@ def _refuse_unreadable(catalog: Catalog) -> None:
 def _all_repairs(catalog: Catalog, folder: Path, done: _Done) -> list[str]:
     """Repair everything inside a transaction, and return what was done."""
     lost: list[Path] = []
-    before = _n_items(catalog)
+    before, unnamed = _n_items(catalog), unnamed_segments(folder, files_of_segments(catalog))
     actions = list(_repairs(catalog, folder, catalog.settings(), done, lost))
-    if _n_items(catalog) < before:
-        # What no catalog names may hold the vectors of items that were dropped.
-        lost += unnamed_segments(folder, files_of_segments(catalog))
+    if not lost and _n_items(catalog) < before:
+        # No segment was dropped, and yet vectors are missing: what no catalog names may hold them.
+        lost += unnamed
     forget_catalog(folder)
     for where in lost:
         done.lose(where, folder / LOST)
