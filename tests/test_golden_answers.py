@@ -55,7 +55,7 @@ def write_folders(folder):
             if n != 2150:
                 collection.seal(progress=False)
             first += n
-        collection.delete([i for i in range(0, first, 10)])
+        collection.delete(list(range(0, first, 10)))
 
 
 def of_hits(hits):
