@@ -16,8 +16,9 @@ from memvec.assignment import (
     two_step_assignment,
 )
 from memvec.constructions import memory_vectors
-from memvec.evaluation import Ranges, exact_range
+from memvec.evaluation import exact_range
 from memvec.kernels import default_threads
+from memvec.matches import Matches
 from memvec.types import Float32Array, IntArray
 
 N_QUERIES, UNIT_SIZE, ITERATIONS = 2000, 10, 10
@@ -140,7 +141,7 @@ def _quality(vectors: Float32Array, queries: Float32Array, name: str) -> None:
 
 
 def _units_needed(
-    vectors: Float32Array, queries: Float32Array, truth: Ranges, found: Assignment
+    vectors: Float32Array, queries: Float32Array, truth: Matches, found: Assignment
 ) -> int:
     """Return how many of the best units must be visited to find the wanted share of matches."""
     unit_vectors = memory_vectors(vectors, found.offsets, order=found.order)

@@ -12,7 +12,7 @@ import numpy as np
 import memvec
 from benchmarks.measure import print_table
 from benchmarks.peers.contender import SLACK
-from memvec.index import Guarantee
+from memvec.guarantee import Guarantee
 from memvec.types import Float32Array, IntArray
 
 # Queries that FAISS answers at a time: their products with everything are held in memory.

@@ -20,7 +20,7 @@ from benchmarks.guarantee_sets import REAL, SYNTHETIC, JudgedSet, duplicates, ju
 from benchmarks.guarantee_splits import Draw, Held, Pool, held
 from benchmarks.measure import interleaved, print_table
 from memvec import Index
-from memvec.index._lines import Lines
+from memvec.guarantee import Thresholds
 from memvec.types import Float32Array
 
 SETS = (*SYNTHETIC, *REAL)
@@ -111,10 +111,10 @@ def _costs(
     pool: Pool, draw: Draw, queries: Float32Array, rate: float, rounds: int
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
     """Return the seconds of each round, and the members tested, with each level's thresholds."""
-    cascade = pool.index._parts.cascade
+    cascade = pool.index.source.cascade
     lines = {level: draw.lines(level, rate) for level in (*LEVELS, "oracle")}
 
-    def search(of: Lines) -> int:
+    def search(of: Thresholds) -> int:
         found = cascade.search(queries, pool.similarity, of, 1)
         return int(found.counts[:, 2].sum())
 
@@ -136,7 +136,7 @@ def _exact_row(judged: JudgedSet, index: Index) -> list[str]:
     n_pairs = n_missed = 0
     queries = judged.queries[:_EXACT_QUERIES]
     for similarity in (judged.similarity, _LOWER * judged.similarity):
-        seen = index.verify(queries, similarity, guarantee="exact", progress=False)
+        seen = index.measure(queries, similarity, guarantee="exact", progress=False)
         n_pairs, n_missed = n_pairs + seen.n_matches, n_missed + seen.n_missed
     held = f"{n_missed} of {n_pairs:,} pairs"
     return [judged.title, f"{judged.similarity}", "0 %", "exact", held, "", "", ""]
@@ -159,7 +159,7 @@ def run_scan(n_vectors: int, rounds: int) -> None:
             scans.append(middle - started)
             skipped.append(hits.work.skipped)
     scan, search = statistics.median(scans), statistics.median(searches)
-    missed = index.verify(judged.queries, guarantee="exact", progress=False)
+    missed = index.measure(judged.queries, guarantee="exact", progress=False)
     print_table(
         f"Exact on near-duplicates, {n_vectors:,} × {_SCANNED_DIM}, similarity {judged.similarity}",
         ["scan ms", "exact ms", "× scan", "skipped", "missed"],

@@ -15,10 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from memvec import Index
-from memvec.guarantee import CalibrationTable, Rule
-from memvec.index._calibration import Calibration
-from memvec.index._evidence import build_table
-from memvec.index._lines import Lines
+from memvec.guarantee import Calibration, CalibrationTable, Rule, Thresholds, build_table
 from memvec.kernels import blocks
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
@@ -67,7 +64,7 @@ class Draw:
     judges: CalibrationTable
     similarity: float
 
-    def lines(self, level: str, miss_rate: float) -> Lines:
+    def lines(self, level: str, miss_rate: float) -> Thresholds:
         """Return the thresholds of a level; "oracle" takes the best that hold for the judges."""
         if level == "model":
             return self.calibration.by_model(self.similarity, miss_rate).lines
@@ -79,21 +76,21 @@ class Draw:
             raise ValueError(f"Too few of the queries have matches for {rule}.")
         return slack.lines
 
-    def _oracle(self, miss_rate: float) -> Lines:
+    def _oracle(self, miss_rate: float) -> Thresholds:
         solver, rule = self.calibration, OracleRule("expected", miss_rate)
         family = solver.family(self.similarity, rule.miss_rate, natural=True)
         value = self.judges.solve(family.needed(self.judges, self.similarity), rule.holds)
-        return Lines.one(self.similarity, family.slack(value))
+        return Thresholds.one(self.similarity, family.slack(value))
 
-    def missed(self, lines: Lines) -> float:
+    def missed(self, lines: Thresholds) -> float:
         """Return the miss rate of the judges."""
         return miss_rate_of(self.judges, lines)
 
 
-def miss_rate_of(rows: CalibrationTable, lines: Lines) -> float:
+def miss_rate_of(rows: CalibrationTable, lines: Thresholds) -> float:
     """Return the mean share of a query's rows that thresholds do not let pass."""
     # Most rows pass by the first line, and need no other.
-    first = Lines(lines.at[:1], lines.slack[:1])
+    first = Thresholds(lines.at[:1], lines.slack[:1])
     failed = ~first.passes(rows.scores, rows.slopes)
     failed[failed] = ~lines.passes(rows.scores[failed], rows.slopes[failed])
     return rows.missed(failed)[0] / float(rows.weights.sum())
@@ -187,7 +184,7 @@ class Pool:
 
     def calibration(self, rows: CalibrationTable) -> Calibration:
         """Return the calibration of the index on given rows instead of its own."""
-        own = self.index._parts.calibration
+        own = self.index._parts.promises.calibration
         return _SplitCalibration(
             own.cascades,
             dataclasses.replace(own.evidence, table=rows),
@@ -200,7 +197,7 @@ class Pool:
 
 def _rows_of(index: Index, queries: Float32Array, first: int) -> CalibrationTable:
     similarity = index.design.similarity
-    table = build_table(index._parts.cascade, queries, None, similarity, False)
+    table = build_table(index.source.cascade, queries, None, similarity, False)
     lowest = max(index._parts.evidence.floor, similarity - _BELOW)
     # The hundred nearest are in a table even where they are far away.
     kept = table.rows(table.cosines >= lowest)

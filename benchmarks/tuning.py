@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.peers import Answer, Contender, Ladder, Setting
-from memvec.evaluation import Misses, Ranges, count_misses
+from memvec.evaluation import Misses, count_misses
+from memvec.matches import Matches
 from memvec.types import Float32Array
 
 # Rungs are timed on so many queries; more would cost more than the choice is worth.
@@ -28,7 +29,7 @@ class Question:
     """Queries with their exact answers at one similarity."""
 
     queries: Float32Array
-    truth: Ranges
+    truth: Matches
     similarity: float
 
     def with_matches(self) -> Question:
@@ -37,7 +38,7 @@ class Question:
 
     def rows(self, chosen: np.ndarray) -> Question:
         """Return some of the queries."""
-        truth = Ranges.from_rows([self.truth[int(row)].ids for row in chosen])
+        truth = Matches.from_rows([self.truth[int(row)].ids for row in chosen])
         return Question(self.queries[chosen], truth, self.similarity)
 
 

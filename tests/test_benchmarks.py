@@ -21,7 +21,8 @@ from benchmarks.search_tables import exponent
 from benchmarks.tuning import Question, Tuner
 from click.testing import CliRunner
 
-from memvec.evaluation import Ranges, count_misses, exact_range
+from memvec.evaluation import count_misses, exact_range
+from memvec.matches import Matches
 
 SEARCHES = ("_search", "_growth")
 PACKAGES = {
@@ -88,7 +89,7 @@ def test_structured_vectors_resemble_sentence_embeddings():
 
 
 def test_tuner_climbs_to_the_lowest_rung_that_reaches_the_target():
-    truth = Ranges.from_rows([np.arange(40)] * 60)
+    truth = Matches.from_rows([np.arange(40)] * 60)
     queries = np.arange(60, dtype=np.float32)[:, np.newaxis]
     ladder = Ladder(truth, list(range(1, 65)))
     tuned = Tuner(ladder, Question(queries, truth, 0.7), 0.1).run()
@@ -99,7 +100,7 @@ def test_tuner_climbs_to_the_lowest_rung_that_reaches_the_target():
 
 
 def test_tuner_says_when_the_target_is_out_of_reach():
-    truth = Ranges.from_rows([np.arange(40)] * 60)
+    truth = Matches.from_rows([np.arange(40)] * 60)
     queries = np.arange(60, dtype=np.float32)[:, np.newaxis]
     tuned = Tuner(Ladder(truth, [1, 2, 20]), Question(queries, truth, 0.7), 0.01).run()
     assert not tuned.reached

@@ -14,7 +14,8 @@ from importlib.metadata import version
 from memvec.collection import Collection
 from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
 from memvec.errors import MemvecError
-from memvec.index import Hits, Index, IndexConfig, TopHits
+from memvec.index import Index, IndexConfig
+from memvec.search import Hits, TopHits
 
 __version__ = version("memvec")
 

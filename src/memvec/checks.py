@@ -49,6 +49,11 @@ def integer(value: object, name: str, where: str, *, minimum: int = 1) -> int:
     return number
 
 
+def threads(value: int | None, where: str) -> int | None:
+    """Return a number of threads; None leaves it to the machine."""
+    return None if value is None else integer(value, "threads", where)
+
+
 def real(
     value: object,
     name: str,

@@ -9,8 +9,8 @@ import pytest
 
 import memvec
 from cli.conftest import DIM, run, run_json
-from memvec.collection import CollectionHits
 from memvec.errors import IndexNotFoundError
+from memvec.search import Hits
 
 # --- create --------------------------------------------------------------------------------------
 
@@ -217,9 +217,7 @@ def test_verify_says_when_more_is_missed_than_promised(things, monkeypatch):
         if guarantee == "exact":
             return found
         nothing = np.zeros_like(found.offsets)
-        return CollectionHits(
-            nothing, found.ids[:0], found.scores[:0], found.certificate, found.work
-        )
+        return Hits(nothing, found.ids[:0], found.scores[:0], found.certificate, found.work)
 
     monkeypatch.setattr(memvec.Collection, "range_search", forgetful)
     output = run("verify", things, "--recall", 30, "--similarity", 0.2, code=3)

@@ -2,7 +2,7 @@
 
 import memvec
 from collection.faults import VECTORS
-from memvec.collection import repair_collection, verify_collection
+from memvec.collection import check_collection, repair_collection
 from memvec.errors import MemvecError
 
 QUERIES = VECTORS[:5]
@@ -48,7 +48,7 @@ def write(folder):
         answers(collection)
 
 
-ACTS = {"read": read, "write": write, "verify": verify_collection, "repair": repair_collection}
+ACTS = {"read": read, "write": write, "verify": check_collection, "repair": repair_collection}
 
 
 def refused(act, folder):

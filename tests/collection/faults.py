@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 
 import memvec
-from memvec.collection import _sealing, verify_collection
+from memvec.collection import _sealing, check_collection
 from memvec.storage import disk
 
 DIM = 4
@@ -229,7 +229,7 @@ def survey(folder):
     """Open what a fault has left, check that it is whole and clean, and return its content."""
     with memvec.open(folder) as collection:
         found = content(collection)
-        verified = collection.verify()
+        verified = collection.check()
         assert verified.ok, verified.problems
         if found[0]:
             query = VECTORS[1]
@@ -238,7 +238,7 @@ def survey(folder):
             assert str(best) == max(scores, key=scores.get)
         n_segments = len(collection.stats().segment_sizes)
     assert len(os.listdir(folder / "segments")) == n_segments
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     return found
 
 

@@ -75,7 +75,7 @@ def check(folder, notes):
     if lines and lines[-1][0] == "begin":
         apply(begun, len(done))
     with memvec.open(folder) as collection:
-        verified = collection.verify()
+        verified = collection.check()
         assert verified.ok, verified.problems
         found = {
             item.id: (item.vector.tolist(), item.metadata["seed"]) for item in collection.items()

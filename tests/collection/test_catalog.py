@@ -12,7 +12,7 @@ import pytest
 
 import memvec
 from collection.faults import VECTORS, make_template
-from memvec.collection import _catalog, _verify, verify_collection
+from memvec.collection import _catalog, _check, check_collection
 from memvec.errors import CorruptIndexError, LockedError, UnknownVersionError
 
 GOLDEN = Path(__file__).parent / "golden" / "version-1.mv"
@@ -48,7 +48,7 @@ def test_flip_in_the_catalog_after_a_crash_is_found(folder, n_flips):
             log.unlink()
         catalog.write_bytes(damaged)
         try:
-            whole = verify_collection(folder).ok
+            whole = check_collection(folder).ok
         except UnknownVersionError:
             continue
         if whole:
@@ -62,7 +62,7 @@ def test_flip_is_found_after_the_next_writer_closed(folder):
     catalog.write_bytes(content.replace(b'{"i": 4}', b'{"i": 5}'))
     memvec.open(folder).close()
     assert (folder / "catalog.crc").exists()
-    [problem] = verify_collection(folder).problems
+    [problem] = check_collection(folder).problems
     assert "the checksum (CRC-32) of the item 24 is" in problem
 
 
@@ -74,7 +74,7 @@ def test_settings_that_are_not_what_was_written_are_damage(folder):
     text = r"checksum \(CRC-32\) of the settings is \w{8}, saved was \w{8}"
     with pytest.raises(CorruptIndexError, match=text):
         memvec.open(folder)
-    assert "of the settings is" in verify_collection(folder).problems[0]
+    assert "of the settings is" in check_collection(folder).problems[0]
 
 
 def test_old_collection_gets_checksums_for_new_items(tmp_path):
@@ -83,13 +83,13 @@ def test_old_collection_gets_checksums_for_new_items(tmp_path):
     sums = "SELECT count(*), count(crc32) FROM items"
     with memvec.open(folder, read_only=True) as collection:
         assert not collection._store.catalog.has_sums
-        assert collection.verify().ok
+        assert collection.check().ok
     with memvec.open(folder) as collection:
         [(n_items, n_sums)] = collection._store.catalog.rows(sums)
         assert (n_items > 0, n_sums) == (True, 0)
         collection.add(np.ones((2, 8)), ids=["x", 10**6], metadata=[{"é": "\u2028"}, None])
         assert collection._store.catalog.rows(sums) == [(n_items + 2, 2)]
-        assert collection.verify().ok
+        assert collection.check().ok
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_setting_of_a_later_version_is_not_damage(folder, inside):
         with pytest.raises(UnknownVersionError, match="a setting 'colour', which this memvec does"):
             memvec.open(folder, read_only=read_only)
     with pytest.raises(UnknownVersionError, match="colour"):
-        verify_collection(folder)
+        check_collection(folder)
 
 
 def in_a_fork(act):
@@ -153,7 +153,7 @@ def in_a_fork(act):
         lambda collection: collection.compact(),
         lambda collection: collection.get([1]),
         lambda collection: collection.search(VECTORS[0], k=1),
-        lambda collection: collection.verify(),
+        lambda collection: collection.check(),
         lambda collection: memvec.open(collection._store.folder, read_only=True),
     ],
 )
@@ -176,7 +176,7 @@ def test_forked_child_is_refused(folder, act):
         assert f"was opened by process {os.getpid()}, of which this is a fork" in text
         assert in_a_fork(collection.close) == "no error"
         collection.add(VECTORS[40:41])
-        assert collection.verify().ok
+        assert collection.check().ok
         with pytest.raises(LockedError, match="written by someone else"):
             memvec.open(folder)
 
@@ -207,16 +207,16 @@ def test_empty_log_is_none_where_sqlite_cannot_share_it(folder, monkeypatch, log
 @pytest.mark.parametrize("read_only", [False, True])
 def test_nobody_waits_for_a_verification(folder, monkeypatch, read_only):
     began, go_on, found = threading.Event(), threading.Event(), []
-    examined = _verify.examined
+    examined = _check.examined
 
     def slowly(*arguments):
         began.set()
         assert go_on.wait(10)
         return examined(*arguments)
 
-    monkeypatch.setattr(_verify, "examined", slowly)
+    monkeypatch.setattr(_check, "examined", slowly)
     with memvec.open(folder, read_only=read_only) as collection:
-        thread = threading.Thread(target=lambda: found.append(collection.verify()))
+        thread = threading.Thread(target=lambda: found.append(collection.check()))
         thread.start()
         assert began.wait(10)
         assert collection.search(VECTORS[0], k=1).ids[0, 0] == 0
@@ -229,7 +229,7 @@ def test_nobody_waits_for_a_verification(folder, monkeypatch, read_only):
 
 
 def test_segments_that_go_during_a_verification_are_not_damage(folder, monkeypatch):
-    examined, compacted = _verify.examined, []
+    examined, compacted = _check.examined, []
 
     def compacting(*arguments):
         if not compacted:
@@ -238,8 +238,8 @@ def test_segments_that_go_during_a_verification_are_not_damage(folder, monkeypat
                 collection.compact()
         return examined(*arguments)
 
-    monkeypatch.setattr(_verify, "examined", compacting)
-    verified = verify_collection(folder)
+    monkeypatch.setattr(_check, "examined", compacting)
+    verified = check_collection(folder)
     assert (verified.ok, verified.n_files > 0) == (True, True)
 
 
@@ -252,7 +252,7 @@ def test_segment_that_the_catalog_does_not_find_again_is_damage(folder, monkeypa
         return [] if "SELECT 1 FROM segments" in sql else rows(self, sql, parameters)
 
     monkeypatch.setattr(_catalog.Catalog, "rows", unfound)
-    assert "is missing" in verify_collection(folder).problems[0]
+    assert "is missing" in check_collection(folder).problems[0]
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_rows_that_the_catalog_does_not_find_again_are_damage(folder, monkeypatc
         return [] if hidden else rows(self, sql, parameters)
 
     monkeypatch.setattr(_catalog.Catalog, "rows", unfound)
-    assert text in verify_collection(folder).problems[0]
+    assert text in check_collection(folder).problems[0]
     with pytest.raises(CorruptIndexError, match=text):
         memvec.open(folder)
 
@@ -280,4 +280,4 @@ def test_keys_that_are_no_numbers_are_damage(folder, monkeypatch):
         return rows(self, sql, parameters)
 
     monkeypatch.setattr(_catalog.Catalog, "rows", without)
-    assert "a key is not a number" in verify_collection(folder).problems[0]
+    assert "a key is not a number" in check_collection(folder).problems[0]

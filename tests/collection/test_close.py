@@ -28,7 +28,7 @@ CALLS = {
     "get": lambda c, v: c.get([0]),
     "items": lambda c, v: list(c.items()),
     "stats": lambda c, v: c.stats(),
-    "verify": lambda c, v: c.verify(),
+    "check": lambda c, v: c.check(),
     "range_search": lambda c, v: c.range_search(v),
     "iter_range": lambda c, v: list(c.iter_range(v)),
     "count": lambda c, v: c.count(v),

@@ -8,7 +8,7 @@ import pytest
 
 import memvec
 from collection.faults import VECTORS
-from memvec.collection import repair_collection, verify_collection
+from memvec.collection import check_collection, repair_collection
 from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
 
 SUMS = r"is damaged: its checksum \(CRC-32\) is \w{8}, saved was \w{8}"
@@ -36,7 +36,7 @@ def check_damage(folder, name, expected):
     except CorruptIndexError as error:
         if file not in str(error):
             raise
-    problems = verify_collection(folder).problems
+    problems = check_collection(folder).problems
     assert any(file in problem for problem in problems), (name, problems)
 
 
@@ -49,7 +49,7 @@ def flipped(content, position, bit):
 @pytest.mark.parametrize("n_flips", [6, pytest.param(150, marks=pytest.mark.slow)])
 def test_flipped_bit_in_any_file_is_found(folder, n_flips):
     rng, expected = np.random.default_rng(n_flips), answers(folder)
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     for name in files_of(folder):
         content = (folder / name).read_bytes()
         for _ in range(n_flips if content else 0):
@@ -58,7 +58,7 @@ def test_flipped_bit_in_any_file_is_found(folder, n_flips):
             check_damage(folder, name, expected)
         (folder / name).write_bytes(content)
     assert answers(folder) == expected
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
 
 
 def test_truncation_of_any_file_is_found(folder):
@@ -91,7 +91,7 @@ def test_rubbish_in_an_empty_log_is_harmless(folder, ending):
     for rubbish in (b"", b"\0", b"\x55" * 5000, os.urandom(40_000)):
         file.write_bytes(rubbish)
         assert answers(folder) == expected
-        assert verify_collection(folder).ok
+        assert check_collection(folder).ok
     os.truncate(file, 10**12)
     assert answers(folder) == expected
 
@@ -104,7 +104,7 @@ def test_missing_files_are_found(folder):
             (folder / name).unlink()
             with pytest.raises(CorruptIndexError, match=f"{os.path.basename(name)} is missing"):
                 answers(folder)
-            assert not verify_collection(folder).ok
+            assert not check_collection(folder).ok
             (folder / name).write_bytes(content)
     assert answers(folder) == expected
 
@@ -119,7 +119,7 @@ def test_messages_give_file_and_both_checksums(folder):
             collection.search(VECTORS[0], k=1)
         with pytest.raises(CorruptIndexError, match=f"vectors.npy {SUMS}"):
             list(collection.items())
-        [problem] = collection.verify().problems
+        [problem] = collection.check().problems
         assert "vectors.npy" in problem
     with memvec.open(folder, verify=False) as collection:
         assert len(collection.search(VECTORS[0], k=1)) == 1  # as asked for
@@ -141,12 +141,12 @@ def test_damaged_waiting_vectors_are_named_with_both_checksums(folder):
     text = r"checksum \(CRC-32\) of the 6 vectors from key 20 on is \w{8}, saved was \w{8}"
     with pytest.raises(CorruptIndexError, match=text):
         memvec.open(folder)
-    [problem] = verify_collection(folder).problems
+    [problem] = check_collection(folder).problems
     assert "6 vectors from key 20" in problem
 
 
 def test_verification_counts_what_it_read(folder):
-    verified = verify_collection(folder)
+    verified = check_collection(folder)
     names = [name for name in files_of(folder) if name.startswith("segments")]
     assert (verified.ok, verified.n_files) == (True, len(names))
     assert verified.n_bytes == sum((folder / name).stat().st_size for name in names)
@@ -157,7 +157,7 @@ def test_settings_that_make_no_sense_are_damage(folder):
         collection._store.catalog.execute("UPDATE settings SET value = '{}', crc32 = NULL")
     with pytest.raises(CorruptIndexError, match="settings of the collection are damaged"):
         memvec.open(folder)
-    assert not verify_collection(folder).ok
+    assert not check_collection(folder).ok
 
 
 def test_catalog_without_its_one_state_is_damage(folder):
@@ -172,7 +172,7 @@ def test_segment_without_files_in_the_catalog_is_damage(folder):
         catalog = collection._store.catalog
         catalog.execute("DELETE FROM segment_files WHERE file LIKE 'items/%'")
         shutil.rmtree(folder / "segments/000001/items")
-        assert not collection.verify().ok
+        assert not collection.check().ok
 
 
 def test_rebuilt_segments_answer_as_before(folder):
@@ -185,7 +185,7 @@ def test_rebuilt_segments_answer_as_before(folder):
     assert len(repair.actions) == 2
     assert all("rebuilt from its" in action for action in repair.actions)
     assert answers(folder) == expected
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     assert sorted(os.listdir(folder / "segments")) == ["000003", "000004"]
     assert repair_collection(folder).actions == ()
 
@@ -208,7 +208,7 @@ def test_segment_whose_vectors_are_damaged_is_dropped(folder):
 def test_missing_segment_is_dropped(folder):
     shutil.rmtree(folder / "segments/000002")
     assert repair_collection(folder).n_lost == 7
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
 
 
 def test_damaged_waiting_vectors_are_dropped(folder):
@@ -223,7 +223,7 @@ def test_damaged_waiting_vectors_are_dropped(folder):
 def test_vectors_without_items_stay_unfound(folder):
     with memvec.open(folder) as collection:
         collection._store.catalog.execute("DELETE FROM items WHERE key IN (0, 1)")
-        [problem] = collection.verify().problems
+        [problem] = collection.check().problems
         assert problem.endswith("2 vectors belong to no item.")
     repair = repair_collection(folder)
     assert repair.actions == ("2 vectors without an item were marked as deleted.",)
@@ -235,7 +235,7 @@ def test_vectors_without_items_stay_unfound(folder):
 def test_items_without_vectors_are_found(folder):
     with memvec.open(folder) as collection:
         collection._store.catalog.execute("DELETE FROM waiting")
-        [problem] = collection.verify().problems
+        [problem] = collection.check().problems
         assert problem.endswith("6 items have no vector.")
 
 
@@ -245,7 +245,7 @@ def test_checksum_and_lock_are_made_anew(folder):
     (folder / "writer.lock").write_bytes(b"x")
     with pytest.raises(CorruptIndexError, match=r"writer.lock is damaged: it must be empty"):
         memvec.open(folder)
-    assert not verify_collection(folder).ok
+    assert not check_collection(folder).ok
     lock, checksum = repair_collection(folder).actions
     assert "writer.lock was not empty" in lock
     assert "catalog.crc is damaged: it holds b'{}'. It was kept" in checksum
@@ -261,13 +261,13 @@ def test_catalog_beyond_repair_is_said_to_be(folder):
     catalog.write_bytes(b"")
     with pytest.raises(CorruptIndexError, match="is beyond repair: it is empty"):
         repair_collection(folder)
-    assert not verify_collection(folder).ok
+    assert not check_collection(folder).ok
     (folder / "catalog.crc").unlink()
-    assert verify_collection(folder).problems[0].endswith("it is empty.")
+    assert check_collection(folder).problems[0].endswith("it is empty.")
 
 
 def test_what_is_no_collection_is_not_repaired(tmp_path):
-    for function in (repair_collection, verify_collection):
+    for function in (repair_collection, check_collection):
         with pytest.raises(IndexNotFoundError, match=r"it holds no catalog.sqlite"):
             function(tmp_path)
         with pytest.raises(InvalidTypeError, match="must be a path. Got 5"):

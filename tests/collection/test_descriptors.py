@@ -48,14 +48,14 @@ def test_what_was_compacted_away_is_let_go(path, collection, vectors):
         collection.range_search(vectors[0], where={"year": 3})
     collection.add(vectors[90:])  # which wait, and are asked of the segments
     collection.range_search(vectors[0])
-    assert collection._promises._asked._kept.keys() == {1, 2, 3}
+    assert collection._searches.live.promises._asked._kept.keys() == {1, 2, 3}
     assert mapped_segments(path) == {"000001", "000002", "000003"}
     collection.compact()
-    assert not collection._promises._asked._kept
+    assert not collection._searches.live.promises._asked._kept
     assert mapped_segments(path) == {"000004"}  # before anyone searches
     collection.range_search(vectors[0])
     assert mapped_segments(path) == {"000004"}
-    assert {key[0] for key in collection._promises._kept.keys} == {(4,)}
+    assert {key[0] for key in collection._searches.live.promises._kept.keys} == {(4,)}
 
 
 def test_state_that_is_still_searched_keeps_its_segments(path, collection, vectors):
@@ -78,7 +78,7 @@ with memvec.open(sys.argv[1]) as collection:
     assert len(collection.stats().segment_sizes) == 100
     assert len(list(collection.items())) == 100
     assert collection.search([1.0] + [0.0] * 7, k=3).ids.shape == (1, 3)
-    assert collection.verify().ok
+    assert collection.check().ok
     collection.compact()
 """
 

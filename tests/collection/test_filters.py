@@ -9,6 +9,7 @@ import memvec
 from memvec.collection import _filters
 from memvec.collection._filters import Bitmaps, compile_filter
 from memvec.collection._naming import MovedError
+from memvec.collection._reading import Reading
 from memvec.errors import InvalidTypeError, InvalidValueError
 from naive import passes_filter
 
@@ -170,7 +171,7 @@ def test_bitmaps_are_kept_per_filter_and_change(tmp_path, monkeypatch):
     monkeypatch.setattr(_filters, "_MOST_KEPT", 1)
     with memvec.open(tmp_path / "c.mv") as collection:
         assert collection.count(np.ones(DIM), where={"x": 7}, guarantee="exact") == [1]
-        assert len(collection._bitmaps._kept) == 1
+        assert len(collection._searches._bitmaps._kept) == 1
 
 
 CHANGES = {
@@ -204,7 +205,7 @@ def test_filter_never_sees_a_state_less_what_was_compacted_away(tmp_path, monkey
         ]
         for number, answer in enumerate(answers):
             states = [before, collection._store.state]
-            monkeypatch.setattr(type(collection), "_state", lambda _, states=states: states.pop(0))
+            monkeypatch.setattr(Reading, "state", lambda _, states=states: states.pop(0))
             # Each filter is new: none of its bitmaps is kept.
             assert answer({"x": {"$in": [1, f"filter {number}"]}}) == 10
 

@@ -17,7 +17,7 @@ from collection.exercise import refused
 from collection.faults import make_template
 from collection.test_links import snapshot
 from collection.test_packing import packed
-from memvec.collection import _catalog, _checksums, repair_collection, verify_collection
+from memvec.collection import _catalog, _checksums, check_collection, repair_collection
 from memvec.collection._packing import unpacked_arrays
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.guarantee import CalibrationTable
@@ -204,7 +204,7 @@ def check_refused(folder, text):
         with pytest.raises(CorruptIndexError, match=text):
             memvec.open(folder, read_only=read_only)
         assert kept(folder) == before
-    assert not verify_collection(folder).ok
+    assert not check_collection(folder).ok
     assert refused("repair", folder) in (True, False)
 
 
@@ -248,7 +248,7 @@ def test_files_of_segments_lie_in_their_folder(folder, name):
 
     forge(folder, act)
     check_refused(folder, "a file of a segment is said to be")
-    assert secret not in str(verify_collection(folder).problems)
+    assert secret not in str(check_collection(folder).problems)
 
 
 def test_forged_waiting_vectors_are_refused_and_dropped(folder):
@@ -275,11 +275,11 @@ def test_forged_item_is_told_and_dropped(folder, sql, text):
         pytest.raises(CorruptIndexError, match=text),
     ):
         list(collection.items())
-    assert not verify_collection(folder).ok
+    assert not check_collection(folder).ok
     repair = repair_collection(folder)
     assert repair.actions[0].endswith("It was dropped.")
     assert repair.n_lost == 1
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,7 @@ def test_item_of_two_vectors_is_beyond_repair(folder):
     with pytest.raises(CorruptIndexError, match="the key 3 has two vectors"):
         repair_collection(folder)
     assert kept(folder) == before
-    assert any("6 items have two vectors" in text for text in verify_collection(folder).problems)
+    assert any("6 items have two vectors" in text for text in check_collection(folder).problems)
 
 
 CALIBRATION = {
@@ -355,11 +355,11 @@ def test_forged_calibration_is_refused(folder, name):
     forge(folder, act)
     with pytest.raises(CorruptIndexError, match="calibration"):
         memvec.open(folder)
-    assert not verify_collection(folder).ok
+    assert not check_collection(folder).ok
     repair = repair_collection(folder)
     assert all(text.endswith("It was made anew.") for text in repair.actions)
     assert repair.n_lost == 0
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     memvec.open(folder).close()
 
 
@@ -404,4 +404,4 @@ def test_index_is_not_saved_over_a_segment(folder):
     for path in (segment, segment / "items"):
         with pytest.raises(InvalidValueError, match="outside the segments of a collection"):
             index.save(path)
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import memvec
-from memvec.collection import verify_collection
+from memvec.collection import check_collection
 
 GOLDEN = Path(__file__).parent / "golden"
 QUERY = [1.0, 0.5, -0.5, 0.25, 0.0, 0.0, 1.0, -1.0]
@@ -55,7 +55,7 @@ def test_collection_of_an_old_version_answers_as_it_did(tmp_path, version):
     expected = json.loads((GOLDEN / f"version-{version}.json").read_text())
     folder = tmp_path / "copy.mv"
     shutil.copytree(GOLDEN / f"version-{version}.mv", folder)
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     with memvec.open(folder, read_only=True) as collection:
         assert json.loads(json.dumps(answer(collection))) == expected
     with memvec.open(folder) as collection:

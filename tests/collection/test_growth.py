@@ -13,7 +13,8 @@ import pytest
 
 import memvec
 import naive
-from memvec.evaluation import Ranges, count_misses, exact_range, exact_top_k
+from memvec.evaluation import count_misses, exact_range, exact_top_k
+from memvec.matches import Matches
 
 DIM, ALLOWED = 64, 0.05
 
@@ -72,7 +73,7 @@ class Kinds:
         truth = exact_range(rows, queries, 0.7)
         hits = self.collection.range_search(queries, where=where)
         found = [np.searchsorted(ids, np.sort(one.ids.astype(np.int64))) for one in hits]
-        return count_misses(truth, Ranges.from_rows(found)), hits.certificate
+        return count_misses(truth, Matches.from_rows(found)), hits.certificate
 
     def passing(self, where):
         (name, value), *_ = (where or {"": None}).items()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import memvec
-from memvec.collection import _collection, _repair, repair_collection, verify_collection
+from memvec.collection import _repair, _writing, check_collection, repair_collection
 from memvec.errors import CorruptIndexError, InvalidValueError
 
 DIM = 8
@@ -41,7 +41,7 @@ def test_second_handle_leaves_the_locks_of_the_first(filled, vectors):
     """Closing any descriptor of the catalog would drop them: the log would go while it is read."""
     first = memvec.open(filled, read_only=True)
     second = memvec.open(filled, read_only=True)
-    verify_collection(filled)
+    check_collection(filled)
     for n_written, start in enumerate((1000, 2000)):
         write_elsewhere(filled, start)
         assert (filled / "catalog.sqlite-wal").exists()
@@ -58,7 +58,7 @@ def test_second_handle_leaves_the_locks_of_the_first(filled, vectors):
     second.close()
     with memvec.open(filled, read_only=True) as reader:
         assert len(reader) == 518
-        assert reader.verify().ok
+        assert reader.check().ok
 
 
 def test_checksum_is_not_noted_while_another_handle_is_open(filled):
@@ -98,11 +98,11 @@ def test_reader_answers_from_segments_that_were_compacted_away(path, wide):
         assert os.listdir(path / "segments") == ["000002"]
         assert reader.search(vectors[3], k=1, guarantee="exact").ids[0, 0] == 3
         assert reader.get([0])[0].id == 0
-        verified = reader.verify()
+        verified = reader.check()
         assert (verified.problems, verified.n_files > 0) == ((), True)
         reader.refresh()
         assert len(list(reader.items())) == 120
-        assert reader.verify().ok
+        assert reader.check().ok
 
 
 @pytest.mark.parametrize("kind", ["items", "iter_range", "self_join"])
@@ -131,7 +131,7 @@ def test_damage_after_opening_is_found_at_first_use(path, wide, change):
         text = "vectors.npy is damaged: its " + ("checksum" if change == "flip" else "size")
         with pytest.raises(CorruptIndexError, match=text):
             reader.search(vectors[0], k=1)
-        assert not reader.verify().ok
+        assert not reader.check().ok
 
 
 def test_damage_of_a_segment_that_was_compacted_away_is_found(path, wide):
@@ -141,7 +141,7 @@ def test_damage_of_a_segment_that_was_compacted_away_is_found(path, wide):
     file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with memvec.open(path, read_only=True) as reader:
         writer.compact()
-        [problem] = reader.verify().problems
+        [problem] = reader.check().problems
         assert "vectors.npy is damaged: its checksum" in problem
 
 
@@ -164,7 +164,7 @@ def test_interrupted_repair_drops_nothing(path, vectors, monkeypatch, damage):
     if damage == "segment":
         [file] = (path / "segments/000001").glob("g*/vectors.npy")
         os.truncate(file, 100)
-    before = verify_collection(path).problems
+    before = check_collection(path).problems
 
     def interrupted(*_):
         raise KeyboardInterrupt
@@ -173,11 +173,11 @@ def test_interrupted_repair_drops_nothing(path, vectors, monkeypatch, damage):
         patch.setattr(_repair, "unmatched", interrupted)
         with pytest.raises(KeyboardInterrupt):
             repair_collection(path)
-    assert verify_collection(path).problems == before
+    assert check_collection(path).problems == before
     assert repair_collection(path).n_lost == (10 if damage == "blob" else 50)
     with memvec.open(path) as collection:
         assert len(list(collection)) == len(list(collection.items())) == len(collection)
-    assert verify_collection(path).ok
+    assert check_collection(path).ok
 
 
 def test_failed_refresh_leaves_the_old_state(path, vectors):
@@ -212,7 +212,7 @@ def test_close_lets_the_next_writer_in_after_a_warning(path, vectors, monkeypatc
 
     writer = memvec.open(path, dim=DIM, seal_at=10)
     with monkeypatch.context() as patch:
-        patch.setattr(_collection, "rewrite", full)
+        patch.setattr(_writing, "rewrite", full)
         writer.add(vectors[:20])
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -224,7 +224,7 @@ def test_close_lets_the_next_writer_in_after_a_warning(path, vectors, monkeypatc
 
 def test_interrupted_close_is_ended_by_the_sealer(path, vectors, monkeypatch):
     """Not before: the next writer would make a segment of the same number."""
-    go_on, rewrite = threading.Event(), _collection.rewrite
+    go_on, rewrite = threading.Event(), _writing.rewrite
 
     def slow(*arguments, **options):
         go_on.wait()
@@ -233,12 +233,12 @@ def test_interrupted_close_is_ended_by_the_sealer(path, vectors, monkeypatch):
     def interrupted():
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_collection, "rewrite", slow)
+    monkeypatch.setattr(_writing, "rewrite", slow)
     writer = memvec.open(path, dim=DIM, seal_at=10)
     writer.add(vectors[:20])
-    thread = writer._sealer._thread
+    thread = writer._writing._sealer._thread
     with monkeypatch.context() as patch:
-        patch.setattr(writer._sealer, "wait", interrupted)
+        patch.setattr(writer._writing._sealer, "wait", interrupted)
         with pytest.raises(KeyboardInterrupt):
             writer.close()
     with pytest.raises(memvec.errors.LockedError):
@@ -260,10 +260,10 @@ def test_add_that_was_committed_does_not_fail(path, vectors, monkeypatch, backgr
         warnings.simplefilter("error")
         with memvec.open(path, dim=DIM, seal_at=10, background=background) as writer:
             with monkeypatch.context() as patch:
-                patch.setattr(_collection, "rewrite", refuse)
+                patch.setattr(_writing, "rewrite", refuse)
                 writer.add(vectors[:20])
                 if background:
-                    writer._sealer._thread.join()
+                    writer._writing._sealer._thread.join()
             with pytest.raises(RuntimeWarning, match="could not be sealed.*the disk is full"):
                 writer.add(vectors[20:30])
             assert len(writer) == 20

@@ -9,9 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memvec
-from memvec.collection import _answers, _joining, _pairs
+from memvec.collection import _joins, _pairs
 from memvec.collection._groups import Components, grouped
 from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.search import _source
 from naive import DictCollection, memory_vector, unit_rows
 
 DIM = 5
@@ -19,9 +20,9 @@ DIM = 5
 
 @pytest.fixture(autouse=True)
 def _small_segments_are_searched(monkeypatch):
-    monkeypatch.setattr(_answers, "_FEW_ROWS", 5)
+    monkeypatch.setattr(_source, "_FEW_ROWS", 5)
     monkeypatch.setattr(_pairs, "_QUERIES_AT_ONCE", 7)
-    monkeypatch.setattr(_joining, "_STARS_AT_ONCE", 7)
+    monkeypatch.setattr(_joins, "_STARS_AT_ONCE", 7)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 import memvec
 from collection.faults import VECTORS, content
-from memvec.collection import repair_collection, verify_collection
+from memvec.collection import check_collection, repair_collection
 from memvec.errors import CorruptIndexError
 
 
@@ -60,7 +60,7 @@ def check_refused(folder, path, text):
         with pytest.raises(CorruptIndexError, match=text) as caught:
             door(folder)
         assert str(path) in str(caught.value)
-    problems = verify_collection(folder).problems
+    problems = check_collection(folder).problems
     assert str(path) in problems[0]
     assert snapshot(folder.parent) == before
 
@@ -128,7 +128,7 @@ def test_path_that_a_user_names_may_be_a_link(folder, quick_path):
     for path in (quick_path / "link.mv", quick_path / "deep" / "up" / folder.name):
         assert read_all(path) == expected
         memvec.open(path).close()
-        assert verify_collection(path).ok
+        assert check_collection(path).ok
         assert repair_collection(path).actions == ()
 
 
@@ -207,7 +207,7 @@ def test_live_segment_is_never_written_to(folder, number, operation):
         getattr(collection, operation)()
         assert content(collection)[0] == expected
     assert read_all(folder)[0] == expected
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
 
 
 def test_repair_never_writes_to_a_live_segment(folder):
@@ -217,7 +217,7 @@ def test_repair_never_writes_to_a_live_segment(folder):
     means.write_bytes(b"rubbish")
     assert repair_collection(folder).n_lost == 0
     assert read_all(folder)[0] == expected
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
 
 
 @pytest.mark.parametrize("next_key", [0, 3, 25])
@@ -228,7 +228,7 @@ def test_key_of_an_item_is_never_given_again(folder, next_key):
         assert collection.add(VECTORS[40:42]) == [26, 27]
         found = content(collection)[0]
         assert {name: found[name] for name in before} == before
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
 
 
 def forge(folder, *statements):

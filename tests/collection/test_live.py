@@ -91,19 +91,19 @@ def test_filtered_searches_are_not_watched(collection):
 def test_the_watch_starts_again_where_segments_change(collection):
     quietly(collection, tight(30, 2000))
     seen = collection.health.drift.n_queries
-    [watch] = collection._live.monitor._watches.values()
+    [watch] = collection._searches.live.monitor._watches.values()
     collection.seal(progress=False)
     quietly(collection, tight(31, 2000))
-    [other] = collection._live.monitor._watches.values()
+    [other] = collection._searches.live.monitor._watches.values()
     assert (watch.number, other.number) == (1, 2)
     assert collection.health.drift.n_queries > seen
     # A few deletes leave it as it is, many do not.
     collection.delete(range(2 * SIZE + 100, 2 * SIZE + 110))
     quietly(collection, tight(32, 2000))
-    assert [one.number for one in collection._live.monitor._watches.values()] == [2]
+    assert [one.number for one in collection._searches.live.monitor._watches.values()] == [2]
     collection.delete(range(3 * SIZE, 3 * SIZE + 2000))
     quietly(collection, tight(33, 2000))
-    assert [one.number for one in collection._live.monitor._watches.values()] == [3]
+    assert [one.number for one in collection._searches.live.monitor._watches.values()] == [3]
 
 
 def test_the_monitor_holds_no_state(collection):

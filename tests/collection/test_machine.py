@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 )
 
 import memvec
-from memvec.collection import _answers
+from memvec.search import _source
 from naive import DictCollection
 
 DIM = 4
@@ -43,7 +43,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.folder = self.parent / "0.mv"
         self.n_kills = 0
         self.twin = DictCollection()
-        self.few_rows, _answers._FEW_ROWS = _answers._FEW_ROWS, 5
+        self.few_rows, _source._FEW_ROWS = _source._FEW_ROWS, 5
         self.collection = memvec.open(
             self.folder, dim=DIM, config=CONFIG, seal_at=12, background=False
         )
@@ -52,7 +52,7 @@ class CollectionMachine(RuleBasedStateMachine):
         if hasattr(self, "collection"):
             self.collection.close()
             shutil.rmtree(self.parent)
-            _answers._FEW_ROWS = self.few_rows
+            _source._FEW_ROWS = self.few_rows
 
     @rule(names=some_names, data=st.data())
     def add(self, names, data):
@@ -104,7 +104,7 @@ class CollectionMachine(RuleBasedStateMachine):
         shutil.rmtree(self.folder)
         self.folder = copy
         self.collection = memvec.open(self.folder, background=False)
-        assert self.collection.verify().ok
+        assert self.collection.check().ok
 
     @rule(query=rows_of_grid, similarity=st.sampled_from([0.2, 0.5, 0.9, 1.0]), where=filters)
     def range_search(self, query, similarity, where):

@@ -5,7 +5,8 @@ import pytest
 
 import memvec
 from memvec.errors import InvalidValueError
-from memvec.evaluation import Ranges, count_misses, exact_range
+from memvec.evaluation import count_misses, exact_range
+from memvec.matches import Matches
 from naive import pinv_memory_vector, unit_rows
 
 DIM = 128
@@ -36,7 +37,7 @@ def test_units_miss_what_the_law_says_and_compare_less(stream):
     hits = collection.range_search(queries, 0.699, miss_rate=MISS_RATE)
     assert (hits.certificate.level, hits.certificate.miss_rate) == ("model", MISS_RATE)
     truth = exact_range(vectors, queries, 0.699)
-    misses = count_misses(truth, Ranges(hits.offsets, hits.ids.astype(np.int64), hits.scores))
+    misses = count_misses(truth, Matches.from_rows([row.ids.astype(np.int64) for row in hits]))
     assert misses.n_pairs >= 600
     assert abs(misses.miss_rate - MISS_RATE) <= 3 * np.sqrt(MISS_RATE * (1 - MISS_RATE) / 600)
     assert 0.1 < hits.work.cost_ratio < 0.9
@@ -57,7 +58,7 @@ def test_unit_vectors_follow_adds_and_deletes(stream):
     collection.add(more)
     hits = collection.range_search(unit_rows(vectors)[:60], 0.99, miss_rate=0.001)
     assert set(hits.ids) == {i for i in range(60) if i % 3}
-    units = collection._open_units
+    units = collection._searches._open_units
     stored = {item.id: item.vector for item in collection.items()}
     members = {}
     for key, unit in units._unit_of.items():
@@ -80,8 +81,8 @@ def test_explanation_shows_the_open_unit(stream):
         missed += not stage.passed
         if query < 20:
             # The members of a unit score 1 on its memory vector (pinv): so a = 1.
-            unit = collection._open_units._unit_of[query]
-            score = collection._open_units._vectors[unit] @ unit_rows(queries)[query]
+            unit = collection._searches._open_units._unit_of[query]
+            score = collection._searches._open_units._vectors[unit] @ unit_rows(queries)[query]
             assert stage.score == pytest.approx(score, abs=1e-4)
             assert stage.threshold == pytest.approx(0.699 - 1.645 * stage.spread, abs=1e-3)
     assert missed == 200 - sum(query in row.ids for query, row in enumerate(hits))
@@ -133,13 +134,13 @@ def test_sealed_vectors_leave_the_units(stream):
     collection.add(vectors[:5], ids=list("abcde"))
     hits = collection.range_search(vectors[:1], 0.9, guarantee="model")
     assert hits.ids.tolist() == [0, "a"]
-    assert len(collection._open_units._unit_of) == 5
+    assert len(collection._searches._open_units._unit_of) == 5
 
 
 def test_open_units_take_no_part_where_nothing_waits(path):
     with memvec.open(path, dim=DIM, online="units") as collection:
         assert collection.count(np.ones((2, DIM))).tolist() == [0, 0]
-        assert len(collection._open_units) == 0
+        assert len(collection._searches._open_units) == 0
 
 
 def test_wrong_way_is_refused(path):

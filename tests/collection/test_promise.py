@@ -10,9 +10,10 @@ import pytest
 import memvec
 import naive
 from clouds import around
-from memvec.collection import _joint, _promise, repair_collection, verify_collection
+from memvec.collection import _joint_table, _promises, check_collection, repair_collection
 from memvec.errors import CorruptIndexError, InvalidValueError
-from memvec.evaluation import Ranges, count_misses, exact_range
+from memvec.evaluation import count_misses, exact_range
+from memvec.matches import Matches
 
 DIM, N = 32, 9000
 CENTRES = np.random.default_rng(1).standard_normal((150, DIM))
@@ -45,7 +46,7 @@ def everything():
 
 
 def misses_of(hits, truth):
-    return count_misses(truth, Ranges.from_rows([row.ids.astype(np.int64) for row in hits]))
+    return count_misses(truth, Matches.from_rows([row.ids.astype(np.int64) for row in hits]))
 
 
 def test_the_miss_rate_of_all_segments_together_is_held(collection):
@@ -77,7 +78,7 @@ def test_a_filter_is_calibrated_on_the_matches_that_pass(collection):
     hits = collection.range_search(QUERIES, where=even)
     assert hits.certificate.filter == "calibrated on the matches that pass"
     truth = exact_range(everything()[::2], QUERIES, 0.7)
-    doubled = Ranges(truth.offsets, 2 * truth.ids, truth.scores)
+    doubled = truth.named(2 * np.arange(len(everything())))
     misses = misses_of(hits, doubled)
     assert misses.extra.sum() == 0
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
@@ -137,7 +138,7 @@ def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
         catalog.execute("UPDATE calibration SET rows = zeroblob(99) WHERE segment = 2", [])
     with pytest.raises(CorruptIndexError, match="the calibration of segment 2 by 1 has checksum"):
         memvec.open(broken, read_only=True)
-    assert not verify_collection(broken).ok
+    assert not check_collection(broken).ok
     assert any("It was made anew" in text for text in repair_collection(broken).actions)
     with memvec.open(broken) as collection, memvec.open(folder, read_only=True) as whole:
         repaired = collection.range_search(QUERIES[:1]).certificate
@@ -149,18 +150,18 @@ def test_deletes_that_no_calibration_query_matches_solve_nothing_again(folder, t
     shutil.copytree(folder, tmp_path / "copy.mv")
     with memvec.open(tmp_path / "copy.mv") as collection:
         collection.range_search(QUERIES[:1])
-        promises, state = collection._promises, collection._store.state
+        promises, state = collection._searches.live.promises, collection._store.state
         sample = promises._samples.of(state)
         table = promises._whole(state, sample, promises._least).table
         used = [*table.keys.tolist(), *sample.keys.tolist()]
         strangers = sorted(set(range(N)) - set(used))
-        kept = len(collection._promises._kept)
+        kept = len(collection._searches.live.promises._kept)
         collection.delete(strangers[:5])
         collection.range_search(QUERIES[:1])
-        assert len(collection._promises._kept) == kept
+        assert len(collection._searches.live.promises._kept) == kept
         collection.delete([int(table.keys[0])])
         collection.range_search(QUERIES[:1])
-        assert len(collection._promises._kept) == kept + 1
+        assert len(collection._searches.live.promises._kept) == kept + 1
 
 
 def test_ties_at_rank_k_go_by_id(tmp_path):
@@ -228,9 +229,9 @@ def rows_of(hits):
 
 def test_what_counts_is_looked_up_once(folder, tmp_path, monkeypatch):
     path, asked = shutil.copytree(folder, tmp_path / "c.mv"), []
-    look_up = _joint.JointTable.counting
+    look_up = _joint_table.JointTable.counting
     monkeypatch.setattr(
-        _joint.JointTable, "counting", lambda *args: asked.append(1) or look_up(*args)
+        _joint_table.JointTable, "counting", lambda *args: asked.append(1) or look_up(*args)
     )
     with memvec.open(path, seal_at=0) as collection:
         for where, n_asked in ((None, 1), ({"even": True}, 2), (None, 2), ({"even": True}, 2)):
@@ -243,11 +244,15 @@ def test_what_counts_is_looked_up_once(folder, tmp_path, monkeypatch):
         for _ in range(2):
             collection.range_search(QUERIES[:2])
         assert len(asked) == 3
-    monkeypatch.setattr(_promise, "_MOST_KEPT", 1)
+    monkeypatch.setattr(_promises, "_MOST_KEPT", 1)
     with memvec.open(path) as collection:
         for even in (True, False):
             collection.range_search(QUERIES[:2], where={"even": even})
-        assert len(collection._promises._recent) == len(collection._promises._kept) == 1
+        assert (
+            len(collection._searches.live.promises._recent)
+            == len(collection._searches.live.promises._kept)
+            == 1
+        )
 
 
 def test_collection_is_created_for_a_level_and_a_list_of_similarities(tmp_path):

@@ -8,8 +8,7 @@ import pytest
 import memvec
 import naive
 from clouds import around
-from memvec.collection._ranks import known_ranks
-from memvec.guarantee import CalibrationTable
+from memvec.guarantee import CalibrationTable, known_ranks
 
 DIM, N, K = 16, 6000, 5
 CENTRES = np.random.default_rng(1).standard_normal((60, DIM))
@@ -94,7 +93,7 @@ def test_filtered_nearest_are_missed_as_seldom_as_promised(collection, where, le
 
 
 def test_queries_whose_nearest_are_unknown_count_as_missed(collection):
-    promises, state = collection._promises, collection._store.state
+    promises, state = collection._searches.live.promises, collection._store.state
     n_queries = promises._whole(state, promises._samples.of(state), -np.inf).table.n_queries
     near = collection.search(QUERIES[:1], K, where={"third": True}).certificate
     assert near.n_queries == n_queries
@@ -114,7 +113,7 @@ def test_few_that_pass_are_all_compared(collection):
 def test_filtered_ranks_are_solved_once(collection, monkeypatch):
     where = {"third": False}
     first = collection.search(QUERIES[:3], 4, where=where)
-    monkeypatch.setattr(type(collection._promises), "_solved", None)
+    monkeypatch.setattr(type(collection._searches.live.promises), "_solved", None)
     again = collection.search(QUERIES[:3], 4, where=where)
     assert again.certificate == first.certificate
     assert again.ids.tolist() == first.ids.tolist()
@@ -125,6 +124,6 @@ def test_what_was_solved_goes_with_its_segments(tmp_path):
         collection.add(VECTORS[:3000], metadata=[{"half": i % 2 == 0} for i in range(3000)])
         collection.seal()
         collection.search(QUERIES[:1], K, where={"half": True})
-        assert len(collection._promises._ranked) == 1
+        assert len(collection._searches.live.promises._ranked) == 1
         collection.compact()
-        assert not len(collection._promises._ranked)
+        assert not len(collection._searches.live.promises._ranked)

@@ -8,7 +8,7 @@ import pytest
 
 import memvec
 from collection.faults import VECTORS
-from memvec.collection import _checksums, repair_collection, verify_collection
+from memvec.collection import _checksums, check_collection, repair_collection
 from memvec.errors import CorruptIndexError
 
 
@@ -53,7 +53,7 @@ def test_refusal_of_the_system_is_no_damage(folder, monkeypatch, code, damaged):
         with pytest.raises(OSError, match=r"vectors\.npy"):
             repair_collection(folder)
         with pytest.raises(OSError, match=r"vectors\.npy"):
-            verify_collection(folder)
+            check_collection(folder)
         if damaged:
             with pytest.raises(CorruptIndexError, match=r"means\.npy is damaged"):
                 memvec.open(folder, read_only=True)
@@ -62,7 +62,7 @@ def test_refusal_of_the_system_is_no_damage(folder, monkeypatch, code, damaged):
                 memvec.open(folder, read_only=True) as reader,
                 pytest.raises(OSError, match=r"vectors\.npy"),
             ):
-                reader.verify()
+                reader.check()
     assert listing(folder) == before
     repair = repair_collection(folder)
     assert (len(repair.actions), repair.n_lost) == (damaged, 0)
@@ -94,7 +94,7 @@ def test_keys_and_places_are_derived(folder, names):
     [action] = repair.actions
     assert action.endswith("The segment was rebuilt from its 12 vectors.")
     assert (contents(folder), repair.n_lost) == (expected, 0)
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     assert not (folder / "lost").exists()
 
 
@@ -104,7 +104,7 @@ def test_keys_of_two_segments_are_ambiguous(folder):
     repair = repair_collection(folder)
     assert repair.n_lost == 18
     assert sorted(os.listdir(folder / "lost")) == ["000001", "000002"]
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
 
 
 def test_keys_are_not_derived_where_the_catalog_lacks_some(folder):
@@ -143,11 +143,11 @@ def test_item_that_is_not_what_was_written_is_kept(folder):
     with memvec.open(folder) as collection:
         sql = "UPDATE items SET metadata = '{\"i\": 7}' WHERE key = 22"
         collection._store.catalog.execute(sql)
-    [problem] = verify_collection(folder).problems
+    [problem] = check_collection(folder).problems
     assert "of the item 22 is" in problem
     [action] = repair_collection(folder).actions
     assert action.endswith("It was kept as it is: look at its metadata.")
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     with memvec.open(folder) as collection:
         assert collection.get([22])[0].metadata == {"i": 7}
 
@@ -156,11 +156,11 @@ def test_item_that_is_not_what_was_written_is_kept(folder):
 def test_numbers_in_use_are_not_given_again(folder, column, text):
     with memvec.open(folder) as collection:
         collection._store.catalog.execute(f"UPDATE state SET {column} = 1")
-    [problem] = verify_collection(folder).problems
+    [problem] = check_collection(folder).problems
     assert f"the next {text} is 1, and" in problem
     [action] = repair_collection(folder).actions
     assert action.endswith("The numbers in use are skipped.")
-    assert verify_collection(folder).ok
+    assert check_collection(folder).ok
     with memvec.open(folder) as collection:
         collection.add(VECTORS[40:41])
         collection.seal()

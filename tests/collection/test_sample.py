@@ -102,7 +102,7 @@ def _do(collection, what, n, rng):
 
 
 def _drawn(collection):
-    return collection._promises._samples.of(collection._store.state)
+    return collection._searches.live.promises._samples.of(collection._store.state)
 
 
 def _compare(collection):
@@ -127,7 +127,7 @@ def _compare(collection):
     expected = naive_sample(segments, represented, known, 8)
     assert sorted(sample.keys.tolist()) == sorted(expected)
     assert sample.population == len(represented) + sum(len(alive) for _, alive in segments.values())
-    _compare_table(state, sample, collection._promises)
+    _compare_table(state, sample, collection._searches.live.promises)
 
 
 def _compare_table(state, sample, promises):

@@ -226,7 +226,7 @@ def test_vectors_are_sealed_in_the_background(path, vectors, monkeypatch):
         assert sizes(collection) == ()
         assert collection.search(vectors[39], k=1).ids[0, 0] == 39
         go_on.set()
-        collection._sealer.wait()
+        collection._writing._sealer.wait()
         assert sizes(collection) == (25,)
         assert collection.stats().n_waiting == 15
         collection.add(vectors[40:50])
@@ -242,11 +242,11 @@ def test_failure_in_the_background_is_told_once(path, vectors, monkeypatch):
     with memvec.open(path, dim=DIM, seal_at=20) as collection:
         monkeypatch.setattr(disk, "sync", refuse)
         collection.add(vectors[:20])
-        collection._sealer._thread.join()
+        collection._writing._sealer._thread.join()
         monkeypatch.undo()
         with pytest.warns(RuntimeWarning, match="could not be sealed.*No space left"):
             collection.add(vectors[20:21])
-        collection._sealer.wait()
+        collection._writing._sealer.wait()
         assert (sizes(collection), len(collection)) == ((21,), 21)
 
 

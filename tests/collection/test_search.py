@@ -10,9 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memvec
-from memvec.collection import _answers, _searching
+from memvec.collection import _searches
+from memvec.collection._reading import Reading
 from memvec.errors import CorruptIndexError, InvalidTypeError, InvalidValueError
-from memvec.evaluation import Ranges, miss_rate
+from memvec.evaluation import miss_rate
+from memvec.matches import Matches
+from memvec.search import _source
 from naive import DictCollection
 
 DIM = 8
@@ -30,7 +33,7 @@ def top_of(hits):
 @pytest.fixture(autouse=True)
 def _small_segments_are_searched(monkeypatch):
     """As large ones are, rather than scored one by one."""
-    monkeypatch.setattr(_answers, "_FEW_ROWS", 5)
+    monkeypatch.setattr(_source, "_FEW_ROWS", 5)
 
 
 @pytest.fixture
@@ -73,11 +76,11 @@ def test_hand_computed_answers(path):
         assert hits.counts.tolist() == [2, 2, 0]
         assert hits[1].ids.tolist() == ["north", "between"]
         assert hits.certificate.level == "exact"
-        assert repr(hits) == "CollectionHits(4 matches of 3 queries)"
+        assert repr(hits) == "Hits(4 matches of 3 queries, cost ratio 1.000)"
         top = collection.search([0, 2], k=4, guarantee="exact")
         assert top.ids.tolist() == [["north", "between", "east", None]]
         assert top.scores.tolist() == [[1.0, np.float32(0.6), 0.0, -np.inf]]
-        assert (len(top), repr(top)) == (1, "CollectionTopHits(best 4 of 1 queries)")
+        assert (len(top), repr(top)) == (1, "TopHits(best 4 of 1 queries, cost ratio 1.000)")
         assert collection.count([[1, 0], [-1, 0]], 0.9, guarantee="exact").tolist() == [1, 0]
         assert collection.contains([[1, 0], [-1, 0]], guarantee="exact").tolist() == [True, False]
         streamed = collection.iter_range([[1, 0], [0, 1]], guarantee="exact")
@@ -104,7 +107,7 @@ def test_answers_equal_brute_force_whatever_the_segments(three_ways, where):
 
 
 def test_streamed_matches_are_those_of_range_search(three_ways, monkeypatch):
-    monkeypatch.setattr(_searching, "_IDS_AT_ONCE", 3)
+    monkeypatch.setattr(_searches, "_IDS_AT_ONCE", 3)
     twin, made = three_ways
     queries = np.array([vector for vector, _ in twin.items.values()])[:40]
     for collection in made:
@@ -193,10 +196,10 @@ def test_what_waits_is_exact_and_few_vectors_are_visited(collection, vectors):
 
 def test_promises_of_segments_do_not_add_up():
     """Queries 0 and 1 have a match in segment A, 1 and 2 in segment B; 0 and 2 lose theirs."""
-    truth_a, found_a = Ranges.from_rows([[7], [8], []]), Ranges.from_rows([[], [8], []])
-    truth_b, found_b = Ranges.from_rows([[], [9], [10]]), Ranges.from_rows([[], [9], []])
+    truth_a, found_a = Matches.from_rows([[7], [8], []]), Matches.from_rows([[], [8], []])
+    truth_b, found_b = Matches.from_rows([[], [9], [10]]), Matches.from_rows([[], [9], []])
     assert miss_rate(truth_a, found_a) == miss_rate(truth_b, found_b) == 0.5
-    whole, found = Ranges.from_rows([[7], [8, 9], [10]]), Ranges.from_rows([[], [8, 9], []])
+    whole, found = Matches.from_rows([[7], [8, 9], [10]]), Matches.from_rows([[], [8, 9], []])
     assert miss_rate(whole, found) == pytest.approx(2 / 3)
 
 
@@ -311,7 +314,7 @@ def test_each_answer_is_that_of_a_committed_state(path, vectors):
 def test_explanation_is_of_a_state_that_has_the_item(collection, vectors, monkeypatch):
     """The item is replaced between the look at its key and that at the state."""
     collection.add(vectors[:10])
-    keys = type(collection)._keys
+    keys = Reading.keys
     thread = threading.Thread(target=collection.upsert, args=(vectors[20:21], [3]))
 
     def upsert_then(*arguments):
@@ -320,7 +323,7 @@ def test_explanation_is_of_a_state_that_has_the_item(collection, vectors, monkey
         return keys(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(type(collection), "_keys", upsert_then)
+        patch.setattr(Reading, "keys", upsert_then)
         told = collection.explain(vectors[3], 3, 0.99)
     thread.join()
     assert told.reason == "Returned."

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import naive
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.evaluation import Ranges, count_misses, miss_rate, pair_miss
+from memvec.evaluation import count_misses, miss_rate, pair_miss
+from memvec.matches import Matches
 
 ids = st.lists(st.integers(0, 12), unique=True, max_size=8)
 
@@ -20,8 +21,8 @@ class Flat:
 
 
 def test_rates_by_hand():
-    truth = Ranges.from_rows([[4], [0, 1, 2, 3, 5, 6, 7, 8, 9], [], [1, 2]])
-    answer = Ranges.from_rows([[], [9, 8, 7, 6, 5, 3, 2, 1, 0], [3], [2, 5]])
+    truth = Matches.from_rows([[4], [0, 1, 2, 3, 5, 6, 7, 8, 9], [], [1, 2]])
+    answer = Matches.from_rows([[], [9, 8, 7, 6, 5, 3, 2, 1, 0], [3], [2, 5]])
     misses = count_misses(truth, answer)
     assert misses.shares.tolist() == [1.0, 0.0, 0.5]
     assert misses.miss_rate == miss_rate(truth, answer) == 0.5
@@ -33,7 +34,8 @@ def test_rates_by_hand():
 def test_errors_by_hand():
     # Shares 1, 0, 0.5: deviation 0.5. Residuals 1 - 1/6, -9/6, 1 - 2/6.
     misses = count_misses(
-        Ranges.from_rows([[4], list(range(9)), [1, 2]]), Ranges.from_rows([[], list(range(9)), [2]])
+        Matches.from_rows([[4], list(range(9)), [1, 2]]),
+        Matches.from_rows([[], list(range(9)), [2]]),
     )
     assert misses.standard_error == pytest.approx(0.5 / math.sqrt(3))
     residuals = 1.5 * ((5 / 6) ** 2 + 1.5**2 + (2 / 3) ** 2)
@@ -41,7 +43,7 @@ def test_errors_by_hand():
 
 
 def test_repr_gives_both_rates():
-    text = repr(count_misses(Ranges.from_rows([[1, 2], [3]]), Ranges.from_rows([[2], [3]])))
+    text = repr(count_misses(Matches.from_rows([[1, 2], [3]]), Matches.from_rows([[2], [3]])))
     assert text == (
         "Misses(miss_rate=0.25, standard_error=0.25, pair_miss=0.3333, n_missed=1, n_pairs=3, "
         "n_queries=2, n_queries_without_matches=0)"
@@ -50,7 +52,7 @@ def test_repr_gives_both_rates():
 
 @pytest.mark.parametrize("rows", [[], [[]], [[], []]])
 def test_nothing_to_miss_gives_zero_and_says_so(rows):
-    misses = count_misses(Ranges.from_rows(rows), Ranges.from_rows(rows))
+    misses = count_misses(Matches.from_rows(rows), Matches.from_rows(rows))
     assert (misses.miss_rate, misses.pair_miss, misses.n_pairs) == (0.0, 0.0, 0)
     assert (misses.standard_error, misses.pair_standard_error) == (0.5, 0.5)
     assert misses.interval() == (0.0, 1.0)
@@ -59,21 +61,21 @@ def test_nothing_to_miss_gives_zero_and_says_so(rows):
 
 def test_interval_is_wilsons():
     # 10 of 100 missed, z = 1.959964: the textbook's interval is 0.0552 to 0.1744.
-    truth = Ranges.from_rows([[1]] * 100)
-    low, high = count_misses(truth, Ranges.from_rows([[]] * 10 + [[1]] * 90)).interval(0.95)
+    truth = Matches.from_rows([[1]] * 100)
+    low, high = count_misses(truth, Matches.from_rows([[]] * 10 + [[1]] * 90)).interval(0.95)
     assert (low, high) == pytest.approx((0.05523, 0.17437), abs=1e-5)
 
 
 def test_interval_covers_and_standard_error_is_right():
     # Four matches a query, each found with probability 0.95 for all or 0.5 in one query of ten.
     rng = np.random.default_rng(4)
-    truth = Ranges.from_rows([[0, 1, 2, 3]] * 200)
+    truth = Matches.from_rows([[0, 1, 2, 3]] * 200)
     expected = 0.9 * 0.05 + 0.1 * 0.5
     rates, errors, covered = [], [], []
     for _ in range(300):
         chance = np.where(rng.random(200) < 0.1, 0.5, 0.95)
         found = rng.random((200, 4)) < chance[:, None]
-        misses = count_misses(truth, Ranges.from_rows([np.flatnonzero(row) for row in found]))
+        misses = count_misses(truth, Matches.from_rows([np.flatnonzero(row) for row in found]))
         low, high = misses.interval(0.9)
         covered.append(low <= expected <= high)
         rates.append(misses.miss_rate)
@@ -90,7 +92,7 @@ def test_interval_covers_and_standard_error_is_right():
 @given(st.lists(st.tuples(ids, ids), max_size=6))
 def test_rates_equal_naive(rows):
     truth, answer = [row[0] for row in rows], [row[1] for row in rows]
-    misses = count_misses(Ranges.from_rows(truth), Ranges.from_rows(answer))
+    misses = count_misses(Matches.from_rows(truth), Matches.from_rows(answer))
     assert (misses.miss_rate, misses.pair_miss) == pytest.approx(naive.misses(truth, answer))
     assert misses.extra.tolist() == [len(set(b) - set(a)) for a, b in rows]
     low, high = misses.interval()
@@ -99,8 +101,8 @@ def test_rates_equal_naive(rows):
 
 def test_ids_may_be_any_int64():
     far = 2**63 - 1
-    truth = Ranges.from_rows([[far, -5], [far]])
-    assert count_misses(truth, Ranges.from_rows([[far], [-5]])).missed.tolist() == [1, 1]
+    truth = Matches.from_rows([[far, -5], [far]])
+    assert count_misses(truth, Matches.from_rows([[far], [-5]])).missed.tolist() == [1, 1]
 
 
 def test_anything_with_offsets_and_ids_is_read():
@@ -132,24 +134,24 @@ def test_anything_with_offsets_and_ids_is_read():
 )
 def test_malformed_answers_are_refused(answer, error, text):
     with pytest.raises(error, match=text):
-        count_misses(Ranges.from_rows([[1]]), answer)
+        count_misses(Matches.from_rows([[1]]), answer)
 
 
 def test_confidence_outside_is_refused():
-    misses = count_misses(Ranges.from_rows([[1]]), Ranges.from_rows([[1]]))
+    misses = count_misses(Matches.from_rows([[1]]), Matches.from_rows([[1]]))
     with pytest.raises(InvalidValueError, match=r"'confidence' parameter of Misses.interval"):
         misses.interval(1.0)
 
 
 def test_ranges_iterate_index_and_count():
-    found = Ranges.from_rows([[4, 1], [], [7]], scores=[[0.9, 0.8], [], [0.7]])
+    found = Matches.from_rows([[4, 1], [], [7]], scores=[[0.9, 0.8], [], [0.7]])
     assert len(found) == 3
     assert found.counts.tolist() == [2, 0, 1]
     assert found[-1].ids.tolist() == [7]
     assert [row.scores.tolist() for row in found][1] == []
-    assert repr(found) == "Ranges(n_queries=3, n_hits=3)"
+    assert repr(found) == "Matches(n_queries=3, n_matches=3)"
 
 
 def test_ranges_refuse_scores_that_do_not_fit():
     with pytest.raises(InvalidValueError, match=r"'scores' .* \[2\]. Got lengths \[1\] instead"):
-        Ranges.from_rows([[4, 1]], scores=[[0.9]])
+        Matches.from_rows([[4, 1]], scores=[[0.9]])

@@ -19,7 +19,7 @@ from collection.exercise import answers, look_around, write
 from collection.faults import VECTORS, make_template
 from fuzz import ANY_ANSWER, CHANGED, RIGHT, Trial, damage
 from fuzz.damage import Rng
-from memvec.collection import repair_collection, verify_collection
+from memvec.collection import check_collection, repair_collection
 from memvec.errors import MemvecError
 from memvec.storage import open_folder, write_folder
 
@@ -42,7 +42,7 @@ class Subject:
         after, _ = _attempt(_AFTERWARDS[then], folder)
         if then == "repair" and after is None:
             # What was repaired is whole; settings that somebody forged may still be refused.
-            assert verify_collection(folder).ok
+            assert check_collection(folder).ok
             _attempt(read, folder)
         if refusal is not None:
             raise refusal
@@ -58,7 +58,7 @@ def read(folder: Path) -> Any:
 
 
 _AFTERWARDS: dict[str, Callable[[Path], object]] = {
-    "verify": verify_collection,
+    "verify": check_collection,
     "repair": repair_collection,
     "write": write,
 }

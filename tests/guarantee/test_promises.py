@@ -14,9 +14,7 @@ from click.testing import CliRunner
 
 import naive
 from memvec import Index, IndexConfig
-from memvec.guarantee import NullLaw, uniform_tail
-from memvec.index._evidence import build_table
-from memvec.index._lines import Lines
+from memvec.guarantee import NullLaw, Thresholds, build_table, uniform_tail
 
 RATES = (0.01, 0.05)
 N_CALIBRATING = 1000
@@ -69,7 +67,7 @@ def test_row_passes_where_the_search_returns_the_vector(name, level):
     some = table.rows(table.queries < 150).above(pool(name).similarity)
     lines = Draw(pool(name).calibration(table), some, pool(name).similarity).lines(level, 0.1)
     queries = small_set(name).queries[:150]
-    hits = index._parts.cascade.search(queries, pool(name).similarity, lines, 1)
+    hits = index.source.cascade.search(queries, pool(name).similarity, lines, 1)
     found = {
         (query, key)
         for query in range(len(queries))
@@ -127,7 +125,7 @@ def test_threshold_moved_by_one_deviation_breaks_the_promise(name):
         missed = []
         for draw in pool(name).draws(20, N_CALIBRATING):
             lines = draw.lines("expected", rate)
-            missed.append(draw.missed(Lines(lines.at, lines.slack - 1.0)))
+            missed.append(draw.missed(Thresholds(lines.at, lines.slack - 1.0)))
         # Seen of 1 % and of 5 %: 13, 36; 28, 53; 14, 36; 44, 72 %.
         assert not holds_on_average(Held(rate, tuple(missed)))
 
@@ -149,7 +147,7 @@ def near_duplicates(n_vectors=2400, n_queries=3000):
 def test_calibration_on_indexed_vectors_breaks_the_promise():
     """A vector scores 1 with its own unit, where k-means has put its copies, too."""
     made = pool_of(near_duplicates())
-    cascade = made.index._parts.cascade
+    cascade = made.index.source.cascade
     indexed = np.random.default_rng(1).choice(len(cascade.units.vectors), 1500, replace=False)
     queries = cascade.units.vectors[indexed]
     every = np.ones(int(made.table.queries.max()) + 1, dtype=bool)
@@ -176,7 +174,7 @@ def test_calibration_on_uniform_queries_breaks_the_promise_for_clustered_ones():
     cosines = np.random.default_rng(2).uniform(0.8, 0.95, size=(1500, 1))
     queries = planted_queries(judged_on.vectors, cosines, 1500)
     every = np.ones(int(made.table.queries.max()) + 1, dtype=bool)
-    rows = build_table(made.index._parts.cascade, queries, None, 0.8, False)
+    rows = build_table(made.index.source.cascade, queries, None, 0.8, False)
     careless = made.draw(rows, every)
     for rate in RATES:
         fair = next(made.draws(1, N_CALIBRATING))
@@ -241,7 +239,7 @@ def test_exact_misses_none_of_many_pairs():
         judged_on = judged_set(name, None, 5000, 5000)
         index = index_of(judged_on)
         for similarity in (judged_on.similarity, 0.6 * judged_on.similarity):
-            seen = index.verify(judged_on.queries, similarity, guarantee="exact", progress=False)
+            seen = index.measure(judged_on.queries, similarity, guarantee="exact", progress=False)
             assert seen.n_missed == 0
             n_pairs += seen.n_matches
     assert n_pairs >= 10**6

@@ -58,7 +58,7 @@ def test_a_surer_level_misses_no_more_in_large_units():
 
 
 def test_stages_are_weighed_by_pairs_just_below_the_threshold(index):
-    calibration = index._parts.calibration
+    calibration = index._parts.promises.calibration
 
     def direction(similarity):
         return calibration.family(similarity, 0.05, natural=True).direction
@@ -249,14 +249,14 @@ def test_explanations_read_well(index):
 
 def test_verification_measures_what_was_missed(index, truth):
     misses = count_misses(truth, index.range_search(QUERIES))
-    checked = index.verify(QUERIES)
+    checked = index.measure(QUERIES)
     assert checked.n_missed == misses.n_missed
     assert checked.miss_rate == misses.miss_rate
     assert checked.interval[0] <= misses.miss_rate <= checked.interval[1]
     assert checked.kept
     assert "were allowed" in str(checked)
-    assert index.verify(QUERIES, sample=100).n_queries == 100
-    careless = index.verify(QUERIES, miss_rate=0.9)
+    assert index.measure(QUERIES, sample=100).n_queries == 100
+    careless = index.measure(QUERIES, miss_rate=0.9)
     assert careless.miss_rate > checked.miss_rate
 
 
@@ -356,10 +356,10 @@ def test_exact_allows_for_rows_that_are_a_little_too_long(codes, similarity):
 
 def test_verification_is_not_a_live_query():
     built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05)
-    built.verify(np.random.default_rng(5).standard_normal((8000, DIM)), progress=False)
+    built.measure(np.random.default_rng(5).standard_normal((8000, DIM)), progress=False)
     assert built.health.n_queries == 0
     assert not built.health.drift.alarmed
-    assert built.verify(QUERIES[:50], guarantee="exact", progress=False).asked == 0.0
+    assert built.measure(QUERIES[:50], guarantee="exact", progress=False).asked == 0.0
 
 
 def test_the_shadow_keeps_questions_apart(index):
@@ -379,7 +379,7 @@ def test_certificates_of_the_nearest_say_how_many(index):
 
 
 def test_a_similarity_in_another_cell_is_solved_once(index):
-    calibration = index._parts.calibration
+    calibration = index._parts.promises.calibration
     index.range_search(QUERIES[:1], 0.66)
     index.range_search(QUERIES[:1], 0.7, guarantee="high_probability")
     before = len(calibration._anchors)

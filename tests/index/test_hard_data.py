@@ -8,9 +8,9 @@ import pytest
 import memvec
 import naive
 from memvec import Index, IndexConfig
-from memvec.evaluation import Ranges, count_misses, exact_range
-from memvec.guarantee import CalibrationTable, Certificate
-from memvec.index import _evidence
+from memvec.evaluation import count_misses, exact_range
+from memvec.guarantee import CalibrationTable, Certificate, _evidence
+from memvec.matches import Matches
 
 RATE = 0.05
 
@@ -44,7 +44,7 @@ def nearly_copied(rng, n, n_queries, dim=64):
 
 
 def assert_kept(index, queries, similarity, rate=RATE):
-    seen = index.verify(queries, similarity, miss_rate=rate, progress=False)
+    seen = index.measure(queries, similarity, miss_rate=rate, progress=False)
     assert seen.n_with_matches >= 2000
     # One standard error of a mean of shares with this mean is at most √(ε/n).
     assert seen.miss_rate <= rate + 2 * np.sqrt(rate / seen.n_with_matches)
@@ -74,7 +74,7 @@ def test_certificate_of_crowded_data_is_true_of_its_own_queries():
     kept = found.ids != np.repeat(index.reserve, found.counts)
     own = np.repeat(np.arange(len(queries)), found.counts)[kept]
     offsets = np.searchsorted(own, np.arange(len(queries) + 1))
-    misses = count_misses(truth, Ranges(offsets, found.ids[kept], found.scores[kept]))
+    misses = count_misses(truth, Matches(offsets, found.ids[kept], found.scores[kept]))
     assert certificate.observed == pytest.approx(misses.miss_rate, abs=0.004)
     assert index.range_search(vectors[:1], 0.885).certificate.estimated
 
@@ -191,7 +191,7 @@ def test_rows_above_a_similarity_share_the_memory_of_the_table():
 def test_measurement_tells_what_the_mean_hides():
     vectors, queries = nearly_copied(np.random.default_rng(0), 3000, 200)
     index = Index.build(vectors, similarity=0.95, miss_rate=0.3, progress=False)
-    seen = index.verify(queries, 0.97, progress=False)
+    seen = index.measure(queries, 0.97, progress=False)
     truth = exact_range(vectors, queries, 0.97, progress=False)
     hits = index.range_search(queries, 0.97)
     shares = [

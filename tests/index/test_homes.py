@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 import naive
 from memvec import Index, IndexConfig
-from memvec.index import Lines, search_lines
+from memvec.guarantee import Thresholds
 from strategies import cloud, seeds, two_homes
 
 ANYTHING = -2.0
@@ -21,8 +21,8 @@ ROWS, QUERIES = cloud(1, n=400, dim=220, near=2.4), cloud(2, n=20, dim=220, near
 # Groups, units, first words and whole codes: so strict that some pairs pass at one home only.
 SLACK = np.array([0.5, -0.5, 0.5, 1.0])
 LINES = {
-    "one": Lines.one(SIMILARITY, SLACK),
-    "three": Lines(np.array([0.1, 0.2, 0.3]), np.stack([SLACK - 1, SLACK, SLACK + 1])),
+    "one": Thresholds.one(SIMILARITY, SLACK),
+    "three": Thresholds(np.array([0.1, 0.2, 0.3]), np.stack([SLACK - 1, SLACK, SLACK + 1])),
 }
 
 
@@ -39,11 +39,11 @@ def guests_of(units):
 
 def pairs_found(index, lines):
     """Tell for all queries and rows whether a search returns them, shape (n_pairs,)."""
-    found = search_lines(index, QUERIES, ANYTHING, lines, 1)
+    found = index.source.search(QUERIES, ANYTHING, lines, 1)
     seen = np.zeros((len(QUERIES), len(ROWS)), dtype=int)
     np.add.at(seen, (np.repeat(np.arange(len(QUERIES)), np.diff(found.offsets)), found.ids), 1)
     assert seen.max() == 1
-    return seen[:, index._parts.cascade.units.keys].ravel() == 1
+    return seen[:, index.source.cascade.units.keys].ravel() == 1
 
 
 def all_pairs():
@@ -56,7 +56,7 @@ def slack_left(seen, lines):
 
 
 def test_runs_hold_every_row_once_and_as_a_guest_at_most_once(index):
-    units = index._parts.cascade.units
+    units = index.source.cascade.units
     runs = np.split(units.run_rows, units.run_offsets[1:-1])
     for run, start, stop in zip(runs, units.offsets[:-1], units.offsets[1:], strict=True):
         assert run[run >= 0].tolist() == list(range(start, stop))
@@ -67,7 +67,7 @@ def test_runs_hold_every_row_once_and_as_a_guest_at_most_once(index):
 
 
 def test_second_homes_are_the_inverse_of_the_runs(index):
-    units = index._parts.cascade.units
+    units = index.source.cascade.units
     expected = units.unit_of(np.arange(len(ROWS)))
     np.testing.assert_array_equal(units.homes, expected)
     for row, unit in guests_of(units):
@@ -78,7 +78,7 @@ def test_second_homes_are_the_inverse_of_the_runs(index):
 
 @pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
 def test_search_finds_what_passes_at_either_home(index, lines):
-    cascade = index._parts.cascade
+    cascade = index.source.cascade
     query_of, row_of = all_pairs()
     own, other = (
         slack_left(cascade._calibrate_at(homes[row_of], QUERIES, query_of, row_of), lines)
@@ -94,7 +94,7 @@ def test_search_finds_what_passes_at_either_home(index, lines):
 
 @pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
 def test_what_passes_by_calibration_is_found(index, lines):
-    seen = index._parts.cascade.calibrate(QUERIES, *all_pairs())
+    seen = index.source.cascade.see(QUERIES, *all_pairs())
     left, found = slack_left(seen, lines), pairs_found(index, lines)
     assert found[left > 1e-4].all()
     assert (left > 1e-4).sum() >= 0.9 * found.sum()
@@ -102,9 +102,9 @@ def test_what_passes_by_calibration_is_found(index, lines):
 
 def test_calibration_knows_the_better_home_at_the_similarity_of_the_design(index):
     """With groups it may not: their test and that of units have slack of their own."""
-    if index._parts.cascade.units.n_groups:
+    if index.source.cascade.units.n_groups:
         return
-    left = slack_left(index._parts.cascade.calibrate(QUERIES, *all_pairs()), LINES["one"])
+    left = slack_left(index.source.cascade.see(QUERIES, *all_pairs()), LINES["one"])
     sure = np.abs(left) > 1e-4
     np.testing.assert_array_equal(pairs_found(index, LINES["one"])[sure], left[sure] > 0)
 
@@ -114,7 +114,7 @@ def test_calibration_knows_the_better_home_at_the_similarity_of_the_design(index
 def test_letting_everything_pass_finds_every_match_once(seed, config):
     vectors, queries = cloud(seed), cloud(seed + 1, n=20)
     index = Index.build(vectors, similarity=0.6, config=config)
-    found = search_lines(index, queries, 0.5, Lines.one(0.5, np.full(4, np.inf)), 2)
+    found = index.source.search(queries, 0.5, Thresholds.one(0.5, np.full(4, np.inf)), 2)
     ids, scores = (np.split(part, found.offsets[1:-1]) for part in (found.ids, found.scores))
     for query, numbers, values in zip(queries, ids, scores, strict=True):
         hits = list(zip(numbers.tolist(), values.tolist(), strict=True))
@@ -140,7 +140,7 @@ def test_index_follows_its_seed_and_not_the_threads(levels, monkeypatch):
     for threads in ("1", "3"):
         monkeypatch.setenv("MEMVEC_THREADS", threads)
         built.append(Index.build(rows, config=config))
-    one, three = (index._parts.cascade for index in built)
+    one, three = (index.source.cascade for index in built)
     for name in ("keys", "offsets", "run_offsets", "run_rows"):
         np.testing.assert_array_equal(getattr(one.units, name), getattr(three.units, name))
     np.testing.assert_array_equal(one.prefix, three.prefix)
@@ -153,7 +153,7 @@ def test_second_homes_find_what_units_stand_for_badly():
     """With the same slack, more is found than by one home."""
     options = {"unit_size": 8, "assignment": "kmeans", "reserve": 0}
     one, two = (Index.build(ROWS, config=IndexConfig(homes=n, **options)) for n in (1, 2))
-    single, double = (search_lines(index, QUERIES, 0.1, LINES["one"], 1) for index in (one, two))
+    single, double = (index.source.search(QUERIES, 0.1, LINES["one"], 1) for index in (one, two))
     assert len(double.ids) > len(single.ids)
 
 
@@ -192,7 +192,7 @@ def test_homes_are_two_where_nothing_is_said_and_they_can_be():
     for config, homes in asked.items():
         built = Index.build(ROWS, config=config)
         assert built.config.homes == homes
-        assert (len(built._parts.cascade.units.run_rows) > 0) == (homes == 2)
+        assert (len(built.source.cascade.units.run_rows) > 0) == (homes == 2)
 
 
 @pytest.mark.parametrize("similarity", [0.3, 0.5, 0.6])

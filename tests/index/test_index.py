@@ -214,7 +214,7 @@ def test_crowded_queries_keep_the_table_small_and_the_promise():
     vectors = naive.unit_rows(np.random.default_rng(26).standard_normal((4000, 32)) + 1.5)
     queries = naive.unit_rows(np.random.default_rng(27).standard_normal((300, 32)) + 1.5)
     index = Index.build(vectors, similarity=0.6, miss_rate=0.05)
-    assert len(index._parts.calibration.table) <= 200 * 500
+    assert len(index._parts.promises.calibration.table) <= 200 * 500
     misses = count_misses(exact_range(vectors, queries, 0.6), index.range_search(queries, 0.6))
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error  # Seen: 0.020
 

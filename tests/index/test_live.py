@@ -12,7 +12,7 @@ from memvec import Index, IndexConfig
 from memvec.errors import DriftWarning, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
 from memvec.guarantee import Certificate
-from memvec.index._watch import shadow_share
+from memvec.index import shadow_share
 
 DIM = 48
 CENTRES = np.random.default_rng(1).standard_normal((300, DIM))
@@ -102,7 +102,7 @@ def test_live_scores_follow_the_law_of_calibration_scores(index):
     from scipy.stats import ks_2samp
 
     seen = []
-    monitor = index._searcher.monitor
+    monitor = index._live.monitor
     index.range_search(tight(20, 2000))
     [watch] = monitor._watches.values()
     inner = watch.test.saw
@@ -173,7 +173,7 @@ def test_certificates_say_where_live_queries_miss_more(index):
 
 
 def test_a_contradiction_warns_by_itself(index):
-    index._searcher.monitor.look_at = lambda *_: None  # leave drift out of it
+    index._live.monitor.look_at = lambda *_: None  # leave drift out of it
     with pytest.warns(DriftWarning, match=r"above 0.6, where 5.00% were asked for.*recalibrate"):
         index.range_search(loose(41, 600), shadow=1.0)
 

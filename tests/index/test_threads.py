@@ -20,7 +20,7 @@ def built():
 
 
 def questions(seed, count):
-    """Ranges and nearest vectors, with few and with many different rates."""
+    """Matches and nearest vectors, with few and with many different rates."""
     rng = np.random.default_rng(seed)
     for number in range(count):
         rate = float(rng.choice([0.05, 0.1, rng.uniform(0.02, 0.5)]))
@@ -48,7 +48,7 @@ def test_answers_do_not_depend_on_what_other_threads_ask(built, monkeypatch):
     # So little room that threads forget what others have just solved.
     monkeypatch.setattr(Cache, "_shrink", lambda cache: _shrunk(cache, 3))
     parts = index._parts
-    fresh = Index(type(parts)(parts.design, parts.cascade, parts.evidence))
+    fresh = Index(type(parts)(parts.design, parts.units, parts.evidence))
     failures, barrier = [], threading.Barrier(N_THREADS)
 
     def work(seed):

@@ -21,10 +21,11 @@ from memvec.cli._options import (
     similarity_option,
 )
 from memvec.cli._output import certificate_record, echo, echo_json, share_text
-from memvec.collection import CollectionHits, repair_collection, verify_collection
-from memvec.evaluation import Ranges, count_misses
-from memvec.guarantee import Certificate
-from memvec.index import Verification
+from memvec.collection import check_collection, repair_collection
+from memvec.evaluation import count_misses
+from memvec.guarantee import Certificate, Measurement
+from memvec.matches import Matches
+from memvec.search import Hits
 from memvec.types import Float32Array
 
 # What a command returns that ran, and found that something is not as it should be.
@@ -37,7 +38,7 @@ _QUERIES_AT_ONCE = 256
 class _Measured:
     """What a comparison with the exhaustive search found."""
 
-    found: Verification
+    found: Measurement
     certificate: Certificate
     similarity: float
 
@@ -110,7 +111,7 @@ def verify(
     """  # noqa: D301 - click wants the character itself, not its name
     if recall is None and (queries or similarity):
         raise click.UsageError("--queries and --similarity belong to --recall.")
-    found = verify_collection(collection)
+    found = check_collection(collection)
     measured = None
     if found.ok and recall is not None:
         with memvec.open(collection, read_only=True) as opened:
@@ -143,9 +144,9 @@ def _measured(
         truth = collection.range_search(rows[some], similarity, guarantee="exact")
         answer = collection.range_search(rows[some], similarity)
         misses = count_misses(*_numbered(truth, answer, own[some]))
-        found.append(Verification.of(misses, certificate.miss_rate or 0.0))
+        found.append(Measurement.of(misses, certificate.miss_rate or 0.0))
     level = collection.settings.similarity if similarity is None else similarity
-    return _Measured(reduce(Verification.with_more, found), certificate, level)
+    return _Measured(reduce(Measurement.with_more, found), certificate, level)
 
 
 def _drawn(
@@ -164,14 +165,12 @@ def _drawn(
     return np.concatenate(vectors), [item.id for item in items]
 
 
-def _numbered(
-    truth: CollectionHits, answer: CollectionHits, own: Sequence[Any]
-) -> tuple[Ranges, Ranges]:
+def _numbered(truth: Hits, answer: Hits, own: Sequence[Any]) -> tuple[Matches, Matches]:
     """Return both answers with numbers for ids, each query's own item left out."""
     number_of: dict[Any, int] = {}
 
-    def rows(hits: CollectionHits) -> Ranges:
-        return Ranges.from_rows(
+    def rows(hits: Hits) -> Matches:
+        return Matches.from_rows(
             [
                 [number_of.setdefault(i, len(number_of)) for i in row.ids if i != name]
                 for row, name in zip(hits, own, strict=True)

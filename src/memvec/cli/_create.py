@@ -13,7 +13,7 @@ import memvec
 from memvec import IndexConfig
 from memvec.cli._options import json_option, level_choice
 from memvec.cli._output import echo, echo_json
-from memvec.index import Guarantee
+from memvec.guarantee import Guarantee
 
 
 def _config(

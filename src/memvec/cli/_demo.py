@@ -11,8 +11,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from memvec.evaluation import Misses, Ranges, Sample, count_misses, exact_range, load_sample
-from memvec.index import Hits, Index
+from memvec.evaluation import Misses, Sample, count_misses, exact_range, load_sample
+from memvec.index import Index
+from memvec.matches import Matches
+from memvec.search import Hits
 from memvec.types import Float32Array, IntArray
 
 _READABLE = ("dog, domestic dog", "whale:", "butterfly:", "kitchen:", "clock:", "knife:")
@@ -108,7 +110,7 @@ def _comparison(
     queries: Float32Array,
     similarity: float,
     hits: Hits,
-    truth: Ranges,
+    truth: Matches,
 ) -> Table:
     misses = count_misses(truth, hits)
     scan_ms, index_ms = _times(index, vectors, queries, similarity)

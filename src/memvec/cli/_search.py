@@ -29,7 +29,7 @@ from memvec.cli._options import (
 )
 from memvec.cli._options import gather as gathered
 from memvec.cli._output import certificate_record, echo, echo_json, print_table
-from memvec.collection import CollectionHits, CollectionTopHits
+from memvec.search import Hits, TopHits
 from memvec.types import Float32Array
 
 # Metadata that a table shows of a hit, in characters.
@@ -206,13 +206,13 @@ def _queries(
     return _Queries(np.stack([item.vector for item in collection.get(names)]), list(names))
 
 
-def _range_hits(found: CollectionHits, names: list[Any]) -> list[_Hit]:
+def _range_hits(found: Hits, names: list[Any]) -> list[_Hit]:
     query_of = np.repeat(np.arange(len(found)), found.counts).tolist()
     scores = found.scores.tolist()
     return [_Hit(names[q], i, s) for q, i, s in zip(query_of, found.ids, scores, strict=True)]
 
 
-def _top_hits(top: CollectionTopHits, names: list[Any]) -> list[_Hit]:
+def _top_hits(top: TopHits, names: list[Any]) -> list[_Hit]:
     return [
         _Hit(name, found, float(score))
         for name, ids, scores in zip(names, top.ids, top.scores, strict=True)
@@ -225,7 +225,7 @@ def _print(
     collection: Collection,
     asked: _Queries,
     hits: list[_Hit],
-    answer: CollectionHits | CollectionTopHits,
+    answer: Hits | TopHits,
     title: str,
     limit: int,
     show: tuple[str, ...],

@@ -1,25 +1,19 @@
 """Collections: durable, growing, searchable at any time."""
 
-from memvec.collection._collection import Collection, open_collection
+from memvec.collection._check import CheckReport, check_collection
+from memvec.collection._collection import Collection
 from memvec.collection._ids import checked_metadata
 from memvec.collection._items import Item
-from memvec.collection._joining import DuplicateGroup, Duplicates, SimilarPair
-from memvec.collection._lookup import Stats
+from memvec.collection._joins import DuplicateGroup, Duplicates, SimilarPair
+from memvec.collection._opening import open_collection
+from memvec.collection._reading import Stats
 from memvec.collection._repair import Repair, repair_collection
-from memvec.collection._results import (
-    CollectionHits,
-    CollectionRow,
-    CollectionTopHits,
-    Match,
-)
+from memvec.collection._searches import Match
 from memvec.collection._settings import Settings
-from memvec.collection._verify import Verification, verify_collection
 
 __all__ = [
+    "CheckReport",
     "Collection",
-    "CollectionHits",
-    "CollectionRow",
-    "CollectionTopHits",
     "DuplicateGroup",
     "Duplicates",
     "Item",
@@ -28,9 +22,8 @@ __all__ = [
     "Settings",
     "SimilarPair",
     "Stats",
-    "Verification",
+    "check_collection",
     "checked_metadata",
     "open_collection",
     "repair_collection",
-    "verify_collection",
 ]

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, get_args
 
 import numpy as np
 
 from memvec import checks
-from memvec.collection._ids import Id, Ids, checked_ids, checked_metadata
-from memvec.collection._items import fresh_ids, insert_items, keys_of, mark_deleted
-from memvec.collection._joining import Joins
-from memvec.collection._sealer import Sealer
-from memvec.collection._sealing import due_to_merge, rewrite
-from memvec.collection._searching import Online
-from memvec.collection._settings import checked_settings
+from memvec.collection._check import CheckReport, check_store
+from memvec.collection._ids import Id, Ids, checked_ids
+from memvec.collection._items import Item
+from memvec.collection._joins import Duplicates, Fusion, Grouping, Joins, Keep, SimilarPair
+from memvec.collection._reading import Reading, Stats
+from memvec.collection._searches import Match, Online, Searches, Where
+from memvec.collection._settings import Settings
 from memvec.collection._store import Store
-from memvec.errors import InvalidTypeError
-from memvec.index import Guarantee, IndexConfig
-from memvec.storage import disk
-from memvec.types import ArrayLike, Float32Array, IntArray
+from memvec.collection._writing import Writing
+from memvec.constructions import memory_vector
+from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.guarantee import Certificate, Guarantee, Health, Measurement
+from memvec.index import share_of_queries
+from memvec.search import Explanation, Hits, TopHits, rate_of_recall, sampled
+from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
 
-class Collection(Joins):
+class Collection:
     """Vectors with ids and metadata, on disk; made by :func:`memvec.open`.
 
     Everything that a call has added or deleted is on the disk when it returns, and found or not
@@ -50,16 +50,12 @@ class Collection(Joins):
     def __init__(
         self, store: Store, *, verify: bool = True, online: Online = "scan", background: bool = True
     ) -> None:
-        super().__init__(store, verify=verify, online=online)
-        # Held while segments are made, by one thread at a time; items may be added meanwhile.
-        self._sealing = threading.Lock()
-        self._sealer = Sealer(
-            lambda: self.seal(progress=False),
-            lambda: len(store.state.waiting.keys),
-            store.settings.seal_at,
-            background=background,
-            name=store.folder.name,
-        )
+        self._store = store
+        self._closed, self._was = False, ""
+        self._reading = Reading(store, verify=verify)
+        self._searches = Searches(store, self._reading, online)
+        self._joins = Joins(store, self._reading, self._searches)
+        self._writing = Writing(store, self._reading, background=background)
 
     def add(
         self,
@@ -83,7 +79,7 @@ class Collection(Joins):
         list of int or str
             The ids.
         """
-        return self._insert(vectors, ids, metadata, "Collection.add", replace=False)
+        return self._writing.insert(vectors, ids, metadata, "Collection.add", replace=False)
 
     def upsert(
         self,
@@ -100,53 +96,7 @@ class Collection(Joins):
         ids : sequence of int or str
             New ones or such that exist, each once.
         """
-        return self._insert(vectors, ids, metadata, "Collection.upsert", replace=True)
-
-    def _insert(
-        self,
-        vectors: ArrayLike,
-        ids: Ids | None,
-        metadata: Sequence[Mapping[str, Any] | None] | None,
-        where: str,
-        *,
-        replace: bool,
-    ) -> list[Id]:
-        self._store.check_writable()
-        rows = checks.unit_rows(vectors, "vectors", where, dim=self.dim, copy=False)
-        texts = checked_metadata(metadata, len(rows), where)
-        plain = None
-        if ids is not None or replace:
-            plain = checked_ids(ids, where, n_rows=len(rows))
-        # Where warnings are errors: now, and not when everything is written.
-        self._sealer.complain()
-        named = self._write_items(rows, plain, texts, where, replace=replace)
-        self._sealer.look()
-        return named
-
-    def _write_items(
-        self,
-        rows: Float32Array,
-        ids: list[Id] | None,
-        texts: list[str],
-        where: str,
-        *,
-        replace: bool,
-    ) -> list[Id]:
-        store, catalog = self._store, self._store.catalog
-        with catalog.lock:
-            store.refresh()  # reads nothing, unless an interrupt came between a commit and memory
-            after = store.state.last_key
-
-            def work() -> tuple[list[Id], list[int], IntArray]:
-                named = fresh_ids(catalog, len(rows), where) if ids is None else ids
-                old = list(keys_of(catalog, named).values()) if replace else []
-                mark_deleted(catalog, old)
-                return named, old, insert_items(catalog, rows, named, texts, after, where)
-
-            named, old, keys = catalog.transact(work)
-            left = store.state.without(np.array(old, dtype=np.int64))
-            store.publish(left.with_waiting(rows, keys))
-        return named
+        return self._writing.insert(vectors, ids, metadata, "Collection.upsert", replace=True)
 
     def delete(self, ids: Ids) -> int:
         """Delete items, all or none of them.
@@ -161,17 +111,7 @@ class Collection(Joins):
         int
             How many.
         """
-        where = "Collection.delete"
-        store, catalog = self._store, self._store.catalog
-        store.check_writable()
-        plain = checked_ids(ids, where)
-        with catalog.lock:
-            store.refresh()
-            keys = list(self._keys(plain, where).values())
-            if keys:
-                catalog.transact(lambda: mark_deleted(catalog, keys))
-                store.publish(store.state.without(np.array(keys, dtype=np.int64)))
-        return len(keys)
+        return self._writing.delete(ids, "Collection.delete")
 
     def seal(self, *, progress: bool | None = None) -> int:
         """Make a segment of all vectors that wait; return how many it holds.
@@ -181,9 +121,7 @@ class Collection(Joins):
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
-        self._store.check_writable()
-        with self._sealing, disk.refusals(self._store.folder):
-            return self._seal(progress)
+        return self._writing.seal(progress)
 
     def compact(self, *, progress: bool | None = None) -> int:
         """Make one segment of everything, without what was deleted; return how many it holds.
@@ -195,24 +133,505 @@ class Collection(Joins):
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
-        store = self._store
-        store.check_writable()
-        with self._sealing, disk.refusals(store.folder):
-            store.refresh()
-            n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
-            with suppress(OSError):  # a full disk: the next compaction gives them back
-                store.catalog.give_back_pages()
-            return n_rows
+        return self._writing.compact(progress)
 
-    def _seal(self, progress: bool | None) -> int:
-        store = self._store
-        store.refresh()
-        n_rows = 0
-        if len(store.state.waiting.keys):
-            n_rows = rewrite(store, [], waiting=True, progress=progress)
-        while due := due_to_merge(store):
-            rewrite(store, due, waiting=False, progress=progress)
-        return n_rows
+    def range_search(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        shadow: float | None = None,
+        threads: int | None = None,
+    ) -> Hits:
+        """Find everything above a similarity.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Rows are scaled to norm 1.
+        similarity : float, optional
+            α₀ in (0, 1]; that of the collection by default.
+        miss_rate : float, optional
+            ε in (0, 1); that of the collection by default.
+        guarantee : {"expected", "model", "high_probability", "exact"}, optional
+            What the answer is to promise; what the collection was created for by default, and what
+            the evidence supports where that is too little. A level that is named here is kept or
+            refused; with ``online="units"`` all but "model" and "exact" are.
+        confidence : float, optional
+            1 − δ in (0, 1), for "high_probability"; that of the collection by default.
+        where : mapping, optional
+            Find only items whose metadata passes this filter, such as
+            ``{"year": {"$gte": 2020}, "tag": {"$in": ["a", "b"]}}``. Operators are $eq, $ne, $gt,
+            $gte, $lt, $lte, $in, $nin, $exists, $and, $or and $not; a plain value means $eq.
+            Numbers are compared with numbers and strings with strings; $ne and $nin hold where the
+            field is missing.
+        shadow : float, optional
+            Compare this share of the queries with the exhaustive search and keep the tally in
+            `health`; `Collection.shadow` by default. Searches with a filter are not compared.
+        threads : int, optional
+            How many threads share the queries; the answer does not depend on it.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/three.mv", dim=2) as collection:
+        ...         ids = collection.add(
+        ...             [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]],
+        ...             ids=["east", "between", "north"],
+        ...             metadata=[{"year": 2019}, {"year": 2020}, {"year": 2021}],
+        ...         )
+        ...         [row.ids.tolist() for row in collection.range_search([1.0, 0.1], 0.8)]
+        ...         collection.range_search([1.0, 0.1], 0.8, where={"year": {"$gte": 2020}}).ids
+        [['east', 'between']]
+        array(['between'], dtype=object)
+        """
+        caller = "Collection.range_search"
+        rows, level = self._asked(queries, similarity, caller)
+        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        share = None if shadow is None else share_of_queries(shadow, caller)
+        threads = checks.threads(threads, caller)
+        return self._searches.range(rows, level, request, where, share, threads, caller)
+
+    def iter_range(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        threads: int | None = None,
+    ) -> Iterator[Match]:
+        """Yield everything above a similarity, match by match, in the order of `range_search`.
+
+        Few queries are answered at a time, and ids are read as they are asked for: memory holds
+        the scores of a few queries, however many matches there are. The state is that of the call;
+        what a writer deletes and compacts away before it is asked for is left out.
+
+        Parameters
+        ----------
+        queries, similarity, miss_rate, guarantee, confidence, where, threads
+            As in :meth:`range_search`.
+        """
+        caller = "Collection.iter_range"
+        rows, level = self._asked(queries, similarity, caller)
+        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        threads = checks.threads(threads, caller)
+        return self._searches.stream(rows, level, request, where, threads, caller)
+
+    def count(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        threads: int | None = None,
+    ) -> IntArray:
+        """Count everything above a similarity, for each query.
+
+        Parameters
+        ----------
+        queries, similarity, miss_rate, guarantee, confidence, where, threads
+            As in :meth:`range_search`.
+        """
+        caller = "Collection.count"
+        rows, level = self._asked(queries, similarity, caller)
+        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        threads = checks.threads(threads, caller)
+        found = self._searches.counted(rows, level, request, where, threads, caller)
+        return found.counts
+
+    def contains(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        threads: int | None = None,
+    ) -> BoolArray:
+        """Tell for each query whether some item is that similar.
+
+        Parameters
+        ----------
+        queries, similarity, miss_rate, guarantee, confidence, where, threads
+            As in :meth:`range_search`.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            bool.
+        """
+        caller = "Collection.contains"
+        rows, level = self._asked(queries, similarity, caller)
+        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        threads = checks.threads(threads, caller)
+        found = self._searches.counted(rows, level, request, where, threads, caller)
+        return found.counts > 0
+
+    def search(
+        self,
+        queries: ArrayLike,
+        k: int,
+        *,
+        miss_rate: float | None = None,
+        target_recall: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        threads: int | None = None,
+    ) -> TopHits:
+        """Find the k most similar items; equally similar ones by id.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Rows are scaled to norm 1.
+        k : int
+            How many. Where fewer items pass, the rest of a row is None, with score -inf; beyond
+            1,000, rows are no longer than there are items.
+        miss_rate : float, optional
+            ε, the share of the k nearest that may be missed on average.
+        target_recall : float, optional
+            1 − miss_rate, for those who are used to it.
+        guarantee, confidence, where, threads
+            As in :meth:`range_search`.
+        """
+        caller = "Collection.search"
+        rows = checks.unit_queries(queries, "queries", caller, dim=self.dim)
+        rate = rate_of_recall(miss_rate, target_recall, caller)
+        request = self._searches.request(rate, guarantee, confidence, caller)
+        k, threads = checks.integer(k, "k", caller), checks.threads(threads, caller)
+        return self._searches.nearest(rows, k, request, where, threads, caller)
+
+    def search_set(
+        self,
+        vectors: ArrayLike,
+        k: int,
+        *,
+        construction: Fusion = "pinv",
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        threads: int | None = None,
+    ) -> TopHits:
+        """Find the k items most similar to several vectors together: more like these.
+
+        The vectors are fused into one memory vector, as queries are by Sicre and Jégou ("Memory
+        vectors for particular object retrieval with multiple queries", ICMR 2015); scores are
+        cosines with it.
+
+        Parameters
+        ----------
+        vectors : array_like of shape (n_vectors, dim)
+            What to find more of.
+        k : int
+            How many.
+        construction : {"pinv", "sum"}
+            "sum" lets vectors that are much alike count more; with "pinv" each counts alike.
+        miss_rate, guarantee, confidence, where, threads
+            As in :meth:`search`.
+        """
+        caller = "Collection.search_set"
+        rows = checks.unit_rows(vectors, "vectors", caller, dim=self.dim)
+        checks.choice(construction, "construction", caller, get_args(Fusion))
+        fused = memory_vector(rows, construction)
+        query = checks.unit_queries(fused, "vectors", caller, dim=self.dim)
+        request = self._searches.request(miss_rate, guarantee, confidence, caller)
+        k, threads = checks.integer(k, "k", caller), checks.threads(threads, caller)
+        return self._searches.nearest(query, k, request, where, threads, caller)
+
+    def self_join(
+        self,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        collapse_copies: bool = False,
+        threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[SimilarPair]:
+        """Yield all pairs of items above a similarity, each once, as they are found.
+
+        Parameters
+        ----------
+        similarity, miss_rate, guarantee, confidence, where, threads
+            As in :meth:`range_search`; both items of a pair pass the filter.
+        collapse_copies : bool, default False
+            Take items with equal vectors for one: each copy makes one pair, with the first of
+            them, and the first alone is paired with others. Of 10,000 copies come 9,999 pairs
+            instead of 50 million.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/three.mv", dim=2) as collection:
+        ...         ids = collection.add([[1, 0], [0, 1], [1, 0.1]], ids=["a", "b", "c"])
+        ...         [(pair.left, pair.right) for pair in collection.self_join(0.9)]
+        [('a', 'c')]
+        """
+        caller = "Collection.self_join"
+        level = self._searches.similarity(similarity, caller)
+        request = self._searches.request(miss_rate, guarantee, confidence, caller)
+        threads = checks.threads(threads, caller)
+        return self._joins.pairs(level, request, where, collapse_copies, threads, progress, caller)
+
+    def deduplicate(
+        self,
+        similarity: float | None = None,
+        *,
+        keep: Keep = "first",
+        groups: Grouping = "components",
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Duplicates:
+        """Find groups of near-duplicates and the one of each to keep. Nothing is deleted.
+
+        Parameters
+        ----------
+        similarity, miss_rate, guarantee, confidence, where, threads
+            As in :meth:`range_search`.
+        keep : {"first", "longest"} or callable
+            Keep the item that came first, that with the longest metadata (as JSON), or that for
+            which the callable, called with each :class:`Item`, returns the most; of equals, the
+            first.
+        groups : {"components", "stars"}
+            "components" puts items together that a chain of similar pairs connects; its ends may
+            be unlike. "stars" keeps items in the order of `keep`, and drops only what is similar
+            to a kept item itself.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/three.mv", dim=2) as collection:
+        ...         ids = collection.add([[1, 0], [0, 1], [1, 0.1]], ids=["a", "b", "c"])
+        ...         found = collection.deduplicate(0.9)
+        ...         found, found.drop
+        (Duplicates(1 groups, 1 of 3 to drop), ['c'])
+        """
+        caller = "Collection.deduplicate"
+        level = self._searches.similarity(similarity, caller)
+        checks.choice(groups, "groups", caller, get_args(Grouping))
+        if keep not in ("first", "longest") and not callable(keep):
+            expected = "'first', 'longest' or a callable"
+            raise InvalidTypeError(checks.message("keep", caller, expected, repr(keep)))
+        request = self._searches.request(miss_rate, guarantee, confidence, caller)
+        threads = checks.threads(threads, caller)
+        return self._joins.duplicates(
+            level, request, where, keep, groups, threads, progress, caller
+        )
+
+    def explain(
+        self,
+        query: ArrayLike,
+        id: Id,  # noqa: A002 - what hits call it
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+    ) -> Explanation:
+        """Tell why an item is, or is not, returned for a query.
+
+        Parameters
+        ----------
+        query : array_like of shape (dim,)
+            One query.
+        id : int or str
+            An item.
+        similarity, miss_rate, guarantee, confidence
+            As in :meth:`range_search`.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/two.mv", dim=2) as collection:
+        ...         ids = collection.add([[1.0, 0.0], [0.0, 1.0]], ids=["east", "north"])
+        ...         collection.explain([1.0, 0.1], "east").reason
+        'Returned.'
+        """
+        caller = "Collection.explain"
+        rows, level = self._asked(query, similarity, caller, "query")
+        if len(rows) != 1:
+            raise InvalidValueError(checks.message("query", caller, "one query", len(rows)))
+        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        [name] = checked_ids([id], caller)
+        return self._searches.explain(rows[0], name, level, request, caller)
+
+    def measure(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        sample: int | None = None,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        where: Where | None = None,
+        progress: bool | None = None,
+    ) -> Measurement:
+        """Measure the miss rate: compare answers with the exhaustive search.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Queries that matter to you.
+        sample : int, optional
+            Compare this many of them, drawn at random; all by default.
+        similarity, miss_rate, guarantee, confidence, where
+            As in :meth:`range_search`.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+        """
+        caller = "Collection.measure"
+        rows, level = self._asked(queries, similarity, caller)
+        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        rows = sampled(rows, sample, 0, caller)
+        return self._searches.measure(rows, level, request, where, caller, progress)
+
+    @property
+    def shadow(self) -> float:
+        """The share of range queries that are compared with the exhaustive search.
+
+        By default they take at most 2 % of the time, by the cost model; 0 compares none.
+        """
+        return self._searches.shadow
+
+    @shadow.setter
+    def shadow(self, share: float) -> None:
+        self._searches.shadow = share
+
+    @property
+    def health(self) -> Health:
+        """How the promise is being kept: queries seen, compared in the shadow, drifted."""
+        return self._searches.health
+
+    def recalibrate(
+        self, queries: ArrayLike | None = None, *, progress: bool | None = None
+    ) -> Certificate:
+        """Solve anew on recent queries, or on queries given, and return what is promised then.
+
+        Searches of this process use the new evidence from then on; it is not written to the disk.
+        Segments that are sealed later are asked the same queries when they are first searched.
+        Tallies and the watch for drift start again. An error changes nothing.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim), optional
+            Queries like those to come. By default those of this process that were looked at: one in
+            twelve or more, each once, the last 2,000. Copies of sealed vectors are left out.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+        """
+        caller = "Collection.recalibrate"
+        rows = None
+        if queries is not None:
+            rows = checks.unit_queries(queries, "queries", caller, dim=self.dim)
+        return self._searches.recalibrate(rows, progress, caller)
+
+    @property
+    def settings(self) -> Settings:
+        """What the collection was created with."""
+        return self._store.settings
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the vectors."""
+        return self._store.settings.dim
+
+    @property
+    def read_only(self) -> bool:
+        """Whether changes are refused."""
+        return self._store.read_only
+
+    def __len__(self) -> int:
+        return self._reading.state().n_items
+
+    def __contains__(self, name: object) -> bool:
+        return self._reading.contains(name)
+
+    def __iter__(self) -> Iterator[Id]:
+        """Yield all ids, in the order they came."""
+        return self._reading.ids()
+
+    def get(self, ids: Ids) -> list[Item]:
+        """Return items in the order of their ids.
+
+        Parameters
+        ----------
+        ids : sequence of int or str
+            Ids that exist.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/one.mv", dim=2) as collection:
+        ...         collection.add([[3.0, 4.0]], ids=["a"], metadata=[{"tag": "x"}])
+        ...         collection.get(["a"])
+        ['a']
+        [Item(id='a', vector=array([0.6, 0.8], dtype=float32), metadata={'tag': 'x'})]
+        """
+        return self._reading.get(ids, "Collection.get")
+
+    def items(self, where: Where | None = None) -> Iterator[Item]:
+        """Yield all items in the order they came, read from the disk as they are asked for.
+
+        The state is that of the call; what a writer deletes and compacts away before it is asked
+        for is left out.
+
+        Parameters
+        ----------
+        where : mapping, optional
+            Only those whose metadata passes; as in :meth:`range_search`.
+        """
+        state, passing = self._searches.passing(where, "Collection.items")
+        keys = [part.keys[some] for part, some in zip(state.parts, passing, strict=True)]
+        return self._reading.stream(state, np.sort(np.concatenate(keys)))
+
+    def stats(self) -> Stats:
+        """Return numbers and sizes."""
+        return self._reading.stats()
+
+    def check(self) -> CheckReport:
+        """Read everything again and compare checksums.
+
+        A collection that is too damaged to be opened is checked by
+        :func:`memvec.collection.check_collection`.
+        """
+        return check_store(self._store)
+
+    def refresh(self) -> None:
+        """See what was committed since the collection was opened to be read.
+
+        A reader that never does so keeps the log of the writer from being emptied.
+        """
+        self._store.refresh()
 
     def close(self) -> None:
         """Let the next writer in, after what is being sealed; nothing is lost without it.
@@ -221,104 +640,41 @@ class Collection(Joins):
         "memvec" at the level INFO. Afterwards no file is mapped or open any more, and every
         method raises InvalidValueError, as files of Python raise ValueError; results stay.
         """
-        self._sealer.end(super().close)
+        self._writing.end(self._close)
+
+    def _close(self) -> None:
+        if not self._closed:
+            self._was = repr(self)
+            self._closed = True
+        self._reading.close()
+        self._store.close()
+        self._searches.forget()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return f"{self._was[:-1]}; closed)"
+        state = self._store.state
+        return (
+            f"Collection({state.n_items} items of dimension {self.dim}, "
+            f"{len(state.segments)} segments, {state.waiting.n_alive} waiting)"
+        )
+
+    def _asked(
+        self, queries: ArrayLike, similarity: float | None, caller: str, name: str = "queries"
+    ) -> tuple[Float32Array, float]:
+        rows = checks.unit_queries(queries, name, caller, dim=self.dim)
+        return rows, self._searches.similarity(similarity, caller)
 
 
-def open_collection(
-    path: str | os.PathLike[str],
-    *,
-    dim: int | None = None,
-    similarity: float | None = None,
-    miss_rate: float | None = None,
-    guarantee: Guarantee | None = None,
-    confidence: float | None = None,
-    similarities: Sequence[float] | None = None,
-    config: IndexConfig | None = None,
-    seal_at: int | None = None,
-    read_only: bool = False,
-    verify: bool = True,
-    online: Online = "scan",
-    background: bool = True,
-) -> Collection:
-    """Open a collection, or create one.
-
-    Parameters
-    ----------
-    path : str or path
-        A folder: of a collection, or new or empty.
-    dim : int, optional
-        Dimension of the vectors; needed to create a collection.
-    similarity : float, optional
-        α₀ in (0, 1], the cosine that it is designed for; 0.7 for a new one.
-    miss_rate : float, optional
-        ε in (0, 1), the share of matches that searches may miss; 0.01 for a new one.
-    guarantee : {"expected", "model", "high_probability", "exact"}, optional
-        What searches promise that name no level, as far as the evidence supports it; "expected"
-        for a new one.
-    confidence : float, optional
-        1 − δ in (0, 1), for "high_probability"; 0.95 for a new one.
-    similarities : sequence of float, optional
-        Those that "high_probability" may be asked for, all promised at once; `similarity` for a
-        new one. Each makes the promise a little dearer.
-    config : IndexConfig, optional
-        How segments are built.
-    seal_at : int, optional
-        So many waiting vectors become a segment by themselves, 10,000 in a new collection; 0
-        leaves it to :meth:`Collection.seal`.
-    read_only : bool, default False
-        Open it to be read: any number of readers may, beside one writer. They see the state that
-        was committed when they opened or called :meth:`Collection.refresh`.
-    verify : bool, default True
-        Compare the checksums of a segment with its files when it is first searched.
-    online : {"scan", "units"}
-        How waiting vectors are searched: one by one, or as the paper does with a stream, by
-        memory vectors of random units that are updated with each vector, at the level of the
-        model.
-    background : bool, default True
-        Seal in a thread of its own while vectors are added, or else within the call that makes
-        it due.
-
-    Raises
-    ------
-    IndexNotFoundError
-        If there is no collection, and no `dim` to create one with.
-    LockedError
-        If someone else has it open to write.
-    CorruptIndexError, UnknownVersionError
-        If it is damaged, something else, or of a format version that is not known here.
-    InvalidValueError
-        If it was created with other settings than those given.
-    StorageError
-        If the disk is full or refuses.
-
-    Examples
-    --------
-    >>> import tempfile, memvec
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with memvec.open(folder + "/two.mv", dim=2) as collection:
-    ...         collection.add([[1.0, 0.0], [0.0, 1.0]], metadata=[{"year": 2020}, None])
-    ...     with memvec.open(folder + "/two.mv", read_only=True) as collection:
-    ...         collection.get([0])[0].metadata
-    [0, 1]
-    {'year': 2020}
-    """
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message("path", "memvec.open", "a path", repr(path)))
-    checks.choice(online, "online", "memvec.open", get_args(Online))
-    given = checked_settings(
-        {
-            "dim": dim,
-            "similarity": similarity,
-            "miss_rate": miss_rate,
-            "guarantee": guarantee,
-            "confidence": confidence,
-            "similarities": similarities,
-            "config": config,
-            "seal_at": seal_at,
-        }
-    )
-    store = Store(Path(path), given, read_only=read_only)
-    return Collection(store, verify=verify, online=online, background=background)
-
-
-__all__ = ["Collection", "open_collection"]
+__all__ = ["Collection"]

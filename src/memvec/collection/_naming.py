@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from memvec.collection._answers import Answer
 from memvec.collection._catalog import Catalog
 from memvec.collection._ids import Id
 from memvec.collection._items import ids_of
-from memvec.collection._results import IdArray
+from memvec.matches import Matches
+from memvec.search import IdArray
 from memvec.types import IntArray
 
 
@@ -23,21 +23,21 @@ def id_order(name: Id) -> tuple[bool, Id]:
     return isinstance(name, str), name
 
 
-def named(catalog: Catalog, answer: Answer) -> IdArray:
-    """Return the ids of an ordered answer, equal scores by id.
+def named(catalog: Catalog, found: Matches) -> IdArray:
+    """Return the ids of matches in order, equal scores by id.
 
-    Queries and scores of the answer stay where they are: ids move only among equals.
+    Queries and scores stay where they are: ids move only among equals.
     """
-    ids = _ids(catalog, answer.keys)
-    for start, stop in _ties(answer):
+    ids = _ids(catalog, found.ids)
+    for start, stop in _ties(found):
         ids[start:stop] = _as_objects(sorted(ids[start:stop], key=id_order))
     return ids
 
 
-def still_named(catalog: Catalog, answer: Answer) -> Answer:
+def still_named(catalog: Catalog, found: Matches) -> Matches:
     """Return the matches whose items were not compacted away."""
-    known = np.array(list(ids_of(catalog, np.unique(answer.keys))), dtype=np.int64)
-    return answer.taken(np.isin(answer.keys, known))
+    known = np.array(list(ids_of(catalog, np.unique(found.ids))), dtype=np.int64)
+    return found.kept(np.isin(found.ids, known))
 
 
 def _ids(catalog: Catalog, keys: IntArray) -> IdArray:
@@ -54,15 +54,31 @@ def _as_objects(names: list[Id]) -> IdArray:
     return objects
 
 
-def _ties(answer: Answer) -> Iterator[tuple[int, int]]:
+def _ties(found: Matches) -> Iterator[tuple[int, int]]:
     """Yield the runs of matches of one query with one score."""
-    if len(answer.keys) < 2:
+    if len(found.ids) < 2:
         return
-    queries, scores = answer.queries, answer.scores
+    queries, scores = found.queries, found.scores
     fresh = (queries[1:] != queries[:-1]) | (scores[1:] != scores[:-1])
     starts = np.concatenate([[0], np.flatnonzero(fresh) + 1, [len(scores)]])
     for run in np.flatnonzero(np.diff(starts) > 1):
         yield int(starts[run]), int(starts[run + 1])
 
 
-__all__ = ["MovedError", "id_order", "named", "still_named"]
+def pages(found: Matches, size: int) -> Iterator[Matches]:
+    """Yield matches, `size` at a time, equal scores of a query together: a page may be longer."""
+    queries, scores = found.queries, found.scores
+    start = 0
+    while start < len(scores):
+        stop = min(start + size, len(scores))
+        while stop < len(scores) and (queries[stop], scores[stop]) == (
+            queries[stop - 1],
+            scores[stop - 1],
+        ):
+            stop += 1
+        page = slice(start, stop)
+        yield Matches.of_pairs(queries[page], found.ids[page], scores[page], found.spent)
+        start = stop
+
+
+__all__ = ["MovedError", "id_order", "named", "pages", "still_named"]

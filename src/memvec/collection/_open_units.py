@@ -7,12 +7,12 @@ from statistics import NormalDist
 
 import numpy as np
 
-from memvec.collection._answers import Answer, scan_rows
 from memvec.collection._state import Part
 from memvec.collection._waiting import Waiting
 from memvec.constructions import OnlineUnit
-from memvec.index import StageView, Work
 from memvec.kernels import score_units
+from memvec.matches import Matches
+from memvec.search import PlainRows, StageView
 from memvec.theory import MatchLaw
 from memvec.types import BoolArray, Float32Array, Float64Array
 
@@ -58,43 +58,41 @@ class OpenUnits:
     def __len__(self) -> int:
         return len(self._units)
 
-    def range(
+    def search(
         self,
         part: Part[Waiting],
-        passing: BoolArray,
         queries: Float32Array,
         similarity: float,
         miss_rate: float,
         threads: int | None,
-    ) -> Answer:
-        """Return the matches among the members of the units that each query visits."""
+        allowed: BoolArray,
+    ) -> Matches:
+        """Return the matches among the members of the units that each query visits, by row."""
         with self._lock:
             self._follow(part)
             units = [self._unit_of.get(key, -1) for key in part.keys.tolist()]
             unit_of = np.array(units, dtype=np.int64)
             law, scores = self._law(), self._scores(queries)
-        answers = []
+        rows, answers = PlainRows(part.rows.rows), []
         for query, visited in enumerate(scores >= _thresholds(law, similarity, miss_rate)):
-            chosen = np.flatnonzero(passing & np.append(visited, False)[unit_of])
-            found = scan_rows(part, chosen, queries[query : query + 1], similarity, threads)
-            work = Work(
-                1, len(part.keys), len(visited), int(visited.sum()), len(chosen), 0, len(chosen)
-            )
-            answers.append(Answer(found.queries + query, found.keys, found.scores, work))
-        return Answer.of_parts(answers, len(queries), len(part.keys))
+            chosen = allowed & np.append(visited, False)[unit_of]
+            row = queries[query : query + 1]
+            answers.append(rows.compare_all(row, similarity, threads, chosen))
+            answers[-1].spent[0, :2] = len(visited), visited.sum()
+        return Matches.stacked(answers)
 
     def stages(
         self,
         part: Part[Waiting],
         query: Float32Array,
-        key: int,
+        row: int,
         similarity: float,
         miss_rate: float,
     ) -> tuple[StageView, ...]:
         """Return what the unit of a waiting vector tells of it and a query."""
         with self._lock:
             self._follow(part)
-            unit = self._unit_of[key]
+            unit = self._unit_of[int(part.keys[row])]
             law, scores = self._law(), self._scores(query[np.newaxis])
         # In units of the similarity. Members that cancel each other out have a mean of 0.
         mean = float(law.means[unit])

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memvec.collection._answers import Answer, part_range
-from memvec.collection._promise import Promise
+from memvec.collection._question import Question
 from memvec.collection._state import Part, State
+from memvec.guarantee import Plan
 from memvec.kernels import blocks
+from memvec.matches import Matches
 from memvec.progress import progress_bar
+from memvec.search import search_scopes
 from memvec.types import BoolArray, Float32Array, IntArray
 
 # Items that are queries at the same time: their matches are held in memory together.
@@ -28,51 +30,34 @@ class Pairs(NamedTuple):
 
 
 def pair_blocks(
-    state: State,
-    passing: Sequence[BoolArray],
-    similarity: float,
-    promise: Promise,
-    threads: int | None,
-    progress: bool | None,
+    question: Question, plan: Plan, threads: int | None, progress: bool | None
 ) -> Iterator[Pairs]:
-    """Yield each pair of rows that pass and are that similar, once.
+    """Yield each pair of rows that pass and are similar, once.
 
     Rows of a part are queries to it and to the parts behind it; within a part, a pair counts when
     it is found from its first row.
     """
-    total = sum(int(np.count_nonzero(some)) for some in passing)
+    total = sum(int(np.count_nonzero(some)) for some in question.passing)
     with progress_bar("joining", total, progress) as advance:
-        for number in range(len(state.parts)):
-            rows = np.flatnonzero(passing[number])
+        for number, passing in enumerate(question.passing):
+            rows = np.flatnonzero(passing)
             for start, stop in blocks(len(rows), _QUERIES_AT_ONCE):
-                yield _pairs_of(
-                    state, passing, number, rows[start:stop], similarity, promise, threads
-                )
+                yield _pairs_of(question, plan, number, rows[start:stop], threads)
                 advance(stop - start)
 
 
 def _pairs_of(
-    state: State,
-    passing: Sequence[BoolArray],
-    number: int,
-    rows: IntArray,
-    similarity: float,
-    promise: Promise,
-    threads: int | None,
+    question: Question, plan: Plan, number: int, rows: IntArray, threads: int | None
 ) -> Pairs:
     """Return the pairs of some rows of a part with rows behind them."""
-    part = state.parts[number]
+    part, similarity = question.state.parts[number], question.similarity
     queries, own = part.rows.vectors(rows), part.keys[rows]
-    answers = []
-    for other in range(number, len(state.parts)):
-        found = part_range(
-            state.parts[other], passing[other], queries, similarity, promise, threads
-        )
-        if other == number:
-            found = found.taken(found.keys > own[found.queries])
-        answers.append(found)
-    answer = Answer.of_parts(answers, len(rows), 0).ordered()
-    return Pairs(own[answer.queries], answer.keys, answer.scores)
+    here, behind = question.scopes[number : number + 1], question.scopes[number + 1 :]
+    found = search_scopes(here, queries, similarity, plan.thresholds, threads)
+    found = found.kept(found.ids > own[found.queries])
+    others = search_scopes(behind, queries, similarity, plan.thresholds, threads)
+    both = Matches.merged([found, others], len(rows))
+    return Pairs(own[both.queries], both.ids, both.scores.astype(np.float32))
 
 
 def first_copies(state: State, passing: Sequence[BoolArray]) -> tuple[IntArray, IntArray]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.index import RESERVE_SHARE, IndexConfig, largest_reserve
+from memvec.guarantee import RESERVE_SHARE, largest_reserve
+from memvec.index import IndexConfig
 from memvec.types import Float64Array, IntArray
 
 # SplitMix64 (Steele, Lea and Flood, https://doi.org/10.1145/2660193.2660195): the increment of its

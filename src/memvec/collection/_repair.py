@@ -13,6 +13,7 @@ import numpy as np
 
 from memvec.collection._calibration import broken_tables, read_tables, write_missing_tables
 from memvec.collection._catalog import Catalog
+from memvec.collection._check import examined, existing_collection, unmatched, used_numbers
 from memvec.collection._checksums import (
     CHECKSUM,
     check_catalog,
@@ -33,12 +34,11 @@ from memvec.collection._contents import (
 )
 from memvec.collection._folder import LOST, check_all, unnamed_segments, unused_number
 from memvec.collection._lock import LOCK, WriterLock
-from memvec.collection._originals import Originals
 from memvec.collection._plain import has_folder
+from memvec.collection._salvage import Originals
 from memvec.collection._sealing import name_segment
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import Settings
-from memvec.collection._verify import examined, existing_collection, unmatched, used_numbers
 from memvec.errors import CorruptIndexError
 from memvec.storage import disk
 from memvec.types import IntArray

@@ -15,7 +15,8 @@ from memvec.errors import (
     InvalidValueError,
     UnknownVersionError,
 )
-from memvec.index import Guarantee, IndexConfig
+from memvec.guarantee import Guarantee
+from memvec.index import IndexConfig
 
 _WHERE = "memvec.open"
 # As many waiting vectors as are scanned in less time than a search of 100,000 takes.

@@ -7,10 +7,10 @@ metadata, and `load_sample` gives the data that ships with the package.
 
 from memvec.evaluation._blocks import BLOCK_SUFFIXES, count_rows, read_blocks
 from memvec.evaluation._curves import RocCurve, auc, complexity_ratio, roc_curve
+from memvec.evaluation._flat_rows import FlatRows
 from memvec.evaluation._ground_truth import TopK, exact_range, exact_self_range, exact_top_k
 from memvec.evaluation._hdf5_files import AnnBenchmark, read_ann_benchmark
 from memvec.evaluation._misses import Misses, count_misses, miss_rate, missed_pairs, pair_miss
-from memvec.evaluation._ranges import FlatRows, RangeRow, Ranges
 from memvec.evaluation._rankings import disagreeing_rankings, rankings_agree
 from memvec.evaluation._readers import read_vectors
 from memvec.evaluation._records import VectorBlock
@@ -27,8 +27,6 @@ __all__ = [
     "AnnBenchmark",
     "FlatRows",
     "Misses",
-    "RangeRow",
-    "Ranges",
     "RocCurve",
     "Sample",
     "TopK",

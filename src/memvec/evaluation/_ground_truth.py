@@ -14,8 +14,8 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.evaluation._ranges import Ranges
 from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, float32_slack
+from memvec.matches import Matches
 from memvec.progress import Advance, progress_bar
 from memvec.types import ArrayLike, Float32Array, Float64Array, FloatArray, IntArray
 
@@ -41,7 +41,7 @@ def exact_range(
     *,
     exclude: ArrayLike | None = None,
     progress: bool | None = None,
-) -> Ranges:
+) -> Matches:
     """Return all matches of each query: pairs with canonical score ≥ `similarity` − 1e-6.
 
     Parameters
@@ -60,7 +60,7 @@ def exact_range(
 
     Returns
     -------
-    Ranges
+    Matches
         Each row by falling canonical score, equal ones by rising id; scores are the canonical ones
         rounded to float32.
 
@@ -80,7 +80,7 @@ def exact_self_range(
     *,
     rows: ArrayLike | None = None,
     progress: bool | None = None,
-) -> Ranges:
+) -> Matches:
     """Return all matches of rows of the data among the other rows; see `exact_range`.
 
     Parameters
@@ -219,7 +219,7 @@ class _Job(NamedTuple):
             advance(1)
 
 
-def _all_matches(job: _Job, similarity: float, progress: bool | None) -> Ranges:
+def _all_matches(job: _Job, similarity: float, progress: bool | None) -> Matches:
     limit = checks.similarity(similarity, job.where) - MATCH_SLACK
     counts, ids, scores = [np.zeros(1, dtype=np.int64)], [], []
     with progress_bar("Exact range search", job.n_steps, progress) as advance:
@@ -228,10 +228,11 @@ def _all_matches(job: _Job, similarity: float, progress: bool | None) -> Ranges:
             counts.append(np.bincount(rows, minlength=len(units)))
             ids.append(found)
             scores.append(values.astype(np.float32))
-    return Ranges(
+    return Matches(
         np.cumsum(np.concatenate(counts)),
         np.concatenate([np.empty(0, dtype=np.int64), *ids]),
         np.concatenate([np.empty(0, dtype=np.float32), *scores]),
+        np.tile([0, 0, len(job.vectors), 0, len(job.vectors)], (len(job.queries), 1)),
     )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import InvalidValueError
-from memvec.evaluation._ranges import FlatRows, flat_rows
+from memvec.evaluation._flat_rows import FlatRows, flat_rows
 from memvec.types import BoolArray, Float64Array, IntArray
 
 # No set of shares, all in [0, 1], has a larger standard deviation.
@@ -114,8 +114,9 @@ class Misses:
 
         Examples
         --------
-        >>> from memvec.evaluation import Ranges, count_misses
-        >>> truth = Ranges.from_rows([[7]] * 100)
+        >>> from memvec.evaluation import count_misses
+        >>> from memvec.matches import Matches
+        >>> truth = Matches.from_rows([[7]] * 100)
         >>> low, high = count_misses(truth, truth).interval()
         >>> low, round(high, 3)
         (0.0, 0.037)
@@ -157,16 +158,16 @@ def count_misses(truth: FlatRows, answer: FlatRows) -> Misses:
     Parameters
     ----------
     truth, answer : objects with offsets and ids
-        Flat rows, such as `Ranges` or the hits of an index; the order within a row does not matter.
+        Flat rows, such as `Matches` or the hits of an index; the order within a row does not matter.
 
     Examples
     --------
     One query has 1 match, which is missed; another has 9, all found. The mean over the two queries
     is a half, while only 1 pair of 10 is missing:
 
-    >>> from memvec.evaluation import Ranges
-    >>> truth = Ranges.from_rows([[4], [0, 1, 2, 3, 5, 6, 7, 8, 9]])
-    >>> misses = count_misses(truth, Ranges.from_rows([[], [0, 1, 2, 3, 5, 6, 7, 8, 9]]))
+    >>> from memvec.matches import Matches
+    >>> truth = Matches.from_rows([[4], [0, 1, 2, 3, 5, 6, 7, 8, 9]])
+    >>> misses = count_misses(truth, Matches.from_rows([[], [0, 1, 2, 3, 5, 6, 7, 8, 9]]))
     >>> misses.miss_rate, misses.pair_miss
     (0.5, 0.1)
     """
@@ -178,8 +179,8 @@ def missed_pairs(truth: FlatRows, answer: FlatRows) -> BoolArray:
 
     Examples
     --------
-    >>> from memvec.evaluation import Ranges
-    >>> missed_pairs(Ranges.from_rows([[1, 2], [3, 4]]), Ranges.from_rows([[2], [4, 3]])).tolist()
+    >>> from memvec.matches import Matches
+    >>> missed_pairs(Matches.from_rows([[1, 2], [3, 4]]), Matches.from_rows([[2], [4, 3]])).tolist()
     [True, False, False, False]
     """
     where = "missed_pairs"
@@ -194,8 +195,8 @@ def miss_rate(truth: FlatRows, answer: FlatRows) -> float:
 
     Examples
     --------
-    >>> from memvec.evaluation import Ranges
-    >>> miss_rate(Ranges.from_rows([[1, 2], [3], []]), Ranges.from_rows([[2], [3], [9]]))
+    >>> from memvec.matches import Matches
+    >>> miss_rate(Matches.from_rows([[1, 2], [3], []]), Matches.from_rows([[2], [3], [9]]))
     0.25
     """
     return _count(truth, answer, "miss_rate").miss_rate
@@ -206,8 +207,8 @@ def pair_miss(truth: FlatRows, answer: FlatRows) -> float:
 
     Examples
     --------
-    >>> from memvec.evaluation import Ranges
-    >>> pair_miss(Ranges.from_rows([[1, 2], [3, 4]]), Ranges.from_rows([[2], [4, 3]]))
+    >>> from memvec.matches import Matches
+    >>> pair_miss(Matches.from_rows([[1, 2], [3, 4]]), Matches.from_rows([[2], [4, 3]]))
     0.25
     """
     return _count(truth, answer, "pair_miss").pair_miss

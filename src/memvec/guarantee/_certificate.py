@@ -12,7 +12,7 @@ from memvec.errors import FileFormatError
 from memvec.guarantee._profile import MissProfile
 
 Level = Literal["exact", "high_probability", "expected", "model", "none"]
-Source = Literal["reserve", "queries", "planted"]
+EvidenceSource = Literal["reserve", "queries", "planted"]
 
 _STATEMENT: dict[Level, str] = {
     "exact": "Misses nothing{of_range}.",
@@ -24,7 +24,7 @@ _STATEMENT: dict[Level, str] = {
     "none": "No promise: thresholds or numbers of units were set by hand.",
 }
 # Whose matches a promise is about: this comes first.
-_QUERIES: dict[Source, str] = {
+_QUERIES: dict[EvidenceSource, str] = {
     "reserve": "Queries like the stored vectors",
     "queries": "Queries like those given",
     "planted": "Planted queries (stored vectors with noise; yours may differ)",
@@ -114,7 +114,7 @@ class Certificate:
     n_queries: int = 0
     n_matches: int = 0
     n_planted: int = 0
-    source: Source | None = None
+    source: EvidenceSource | None = None
     observed: float | None = None
     pair_miss: float | None = None
     thresholds: dict[str, float] = field(default_factory=dict)
@@ -240,4 +240,4 @@ def _percent(share: float | None, digits: int = 2) -> str:
     return f"{value:.{digits}g} %"
 
 
-__all__ = ["Certificate", "Level", "Source"]
+__all__ = ["Certificate", "Level", "EvidenceSource"]

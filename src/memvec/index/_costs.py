@@ -17,7 +17,13 @@ _VERSION = 3
 _FORMAT = "memvec machine costs"
 # Codes that a search counts before it looks which of them passed.
 _RUN_LENGTH = 64
-_WORD_BYTES = 8
+
+
+# Shadow queries may take this share of the time, and be this share of the queries.
+_SHADOW_TIME = _MOST_SHADOWS = 0.02
+# What a scan takes for each vector besides reading it, in nanoseconds.
+_EACH = 10.0
+_FLOAT_BYTES, _WORD_BYTES = 4, 8
 
 
 @dataclass(frozen=True)
@@ -164,4 +170,22 @@ def _document(path: str | os.PathLike[str]) -> dict[str, Any]:
     return found
 
 
-__all__ = ["COST_NAMES", "MachineCosts", "busy_runs"]
+def shadow_share(microseconds: float | None, n_vectors: int, dim: int) -> float:
+    """Return the share of queries to compare by default: at most 2 % of the time.
+
+    No clock is read: both times are those of the cost model.
+
+    Parameters
+    ----------
+    microseconds : float or None
+        The time of a search, as it was designed for; None takes the least that any search takes.
+    n_vectors, dim : int
+        What an exhaustive search reads.
+    """
+    costs = MachineCosts()
+    search = costs.query if microseconds is None else 1e3 * microseconds
+    scan = max(1, n_vectors) * (_EACH + dim * _FLOAT_BYTES / _WORD_BYTES * costs.memory_word)
+    return min(_MOST_SHADOWS, _SHADOW_TIME * search / scan)
+
+
+__all__ = ["COST_NAMES", "MachineCosts", "busy_runs", "shadow_share"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from memvec.codes import CodeSpace
-from memvec.index._cascades import CodeCascade
 from memvec.index._config import IndexConfig
-from memvec.index._units import Units
+from memvec.index._design import MEMBER_WORDS, IndexDesign
 from memvec.kernels import BLOCK
 from memvec.progress import progress_bar
+from memvec.search import CodeUnits, Units
 from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
 
@@ -19,7 +21,7 @@ def encode_units(
     similarity: float,
     config: IndexConfig,
     progress: bool | None,
-) -> CodeCascade:
+) -> CodeUnits:
     """Encode memory vectors and members; `tested` are the members as the tests see them."""
     space = CodeSpace.random(tested.shape[1], symmetric=config.symmetric, seed=config.seed)
     n_prefix = min(int(config.member_words), space.n_words)
@@ -45,7 +47,7 @@ def encode_units(
     first_words = of_members.words[:, :n_prefix]
     if len(units.run_rows):
         first_words = first_words[np.where(units.run_rows < 0, ~units.run_rows, units.run_rows)]
-    return CodeCascade(
+    return CodeUnits(
         similarity=similarity,
         units=units,
         space=space,
@@ -59,6 +61,39 @@ def encode_units(
         code_scales=code_scales,
         own_scales=config.codes != "sign",
     )
+
+
+def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesign) -> CodeUnits:
+    """Return a search of vectors that are in no unit: one by one, by their codes.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n_vectors, dim)
+        Unit rows.
+    config : IndexConfig
+        Of the indexes that they are searched with; their lines of thresholds hold for these, too.
+    design : IndexDesign
+        Of one of them: what `config` leaves open was decided there.
+    """
+    dim = vectors.shape[1]
+    none = np.empty((0, dim), dtype=np.float32)
+    units = Units(
+        vectors,
+        np.arange(len(vectors)),
+        np.array([0, len(vectors)]),
+        None,
+        none,
+        np.empty(0),
+        np.empty(0),
+        np.array([0]),
+        none,
+        np.array([0, len(vectors)]),
+        np.empty(0, dtype=np.int32),
+    )
+    # As many first words as any of the indexes may have: more of them miss less at the same slack.
+    words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
+    decided = replace(config, codes=design.config.codes, unit_words=1, member_words=words)
+    return encode_units(units, vectors, design.similarity, decided, progress=False)
 
 
 def _scales(sums: Float32Array, vectors: Float32Array, means: Float64Array) -> Float32Array:
@@ -103,4 +138,4 @@ def _word_by_word(words: WordArray, offsets: IntArray) -> WordArray:
     return flat
 
 
-__all__ = ["encode_units"]
+__all__ = ["encode_units", "scan_by_codes"]

@@ -2,27 +2,69 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
-from typing import get_args
+from pathlib import Path
+from typing import NamedTuple, get_args
 
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.index._build import BuildPromise, build_parts, check_no_segment, load_parts, save_parts
-from memvec.index._by_hand import promise_of, search_selected, selection
+from memvec.errors import InvalidValueError
+from memvec.guarantee import (
+    CalibrationTable,
+    Certificate,
+    Draw,
+    Evidence,
+    Guarantee,
+    Health,
+    Measurement,
+    Monitor,
+    build_table,
+)
+from memvec.index._arguments import checked_config, checked_rows, checked_similarities
+from memvec.index._build import BuildPromise, build_parts
 from memvec.index._config import IndexConfig
-from memvec.index._costs import MachineCosts
-from memvec.index._found import ANYTHING
-from memvec.index._inspect import InspectedIndex, share_of_queries
-from memvec.index._promises import Guarantee
-from memvec.index._results import Hits, TopHits
+from memvec.index._costs import MachineCosts, shadow_share
+from memvec.index._design import IndexDesign
+from memvec.index._files import check_no_segment, load_parts, save_parts
+from memvec.index._parts import IndexParts
+from memvec.index._recalibrate import recalibrated, share_of_queries
 from memvec.index._units import MOST_VECTORS
+from memvec.matches import Matches
+from memvec.search import (
+    ANYTHING,
+    Explanation,
+    Hits,
+    TopHits,
+    UnitSource,
+    draw_unit_test,
+    explain,
+    find_nearest,
+    find_range,
+    measure,
+    observe_nearest,
+    observe_range,
+    promise_of_selection,
+    rate_of_recall,
+    sampled,
+    search_selected,
+    selection,
+    some_unit_selected,
+    source_on,
+)
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
 
-class Index(InspectedIndex):
+class _Live(NamedTuple):
+    """What searches use and what they leave behind; a new calibration replaces both."""
+
+    parts: IndexParts
+    monitor: Monitor
+
+
+class Index:
     """An immutable index of vectors, made by :meth:`Index.build` or :meth:`Index.open`.
 
     A query is tested against the memory vector of each unit, by its code or in float32; members of
@@ -38,6 +80,18 @@ class Index(InspectedIndex):
     >>> [row.ids.tolist() for row in hits]
     [[0], [1], [2]]
     """
+
+    def __init__(self, parts: IndexParts, path: Path | None = None) -> None:
+        made = parts.design
+        # Both lie here alone, so that one assignment replaces what searches use.
+        self._live = _Live(parts, Monitor(made.config.seed))
+        self._path = path
+        self._shadow = shadow_share(made.expected_microseconds, made.n_vectors, made.dim)
+        self._dim = made.dim
+
+    @property
+    def _parts(self) -> IndexParts:
+        return self._live.parts
 
     @classmethod
     def build(
@@ -92,7 +146,7 @@ class Index(InspectedIndex):
         miss_rate = checks.miss_rate(miss_rate, where)
         checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
         confidence = checks.miss_rate(confidence, where, "confidence")
-        listed = _checked_similarities(similarities, similarity, where)
+        listed = checked_similarities(similarities, similarity, where)
         rows = checks.unit_rows(vectors, "vectors", where, copy=False)
         if len(rows) > MOST_VECTORS:
             expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
@@ -101,9 +155,9 @@ class Index(InspectedIndex):
         asked = None
         if queries is not None:
             asked = checks.unit_queries(queries, "queries", where, dim=dim)
-        reserve = None if held_out is None else _checked_rows(held_out, asked, len(rows), where)
+        reserve = None if held_out is None else checked_rows(held_out, asked, len(rows), where)
         costs = MachineCosts() if machine is None else machine
-        made = _checked_config(config, dim, where)
+        made = checked_config(config, dim, where)
         promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed)
         return cls(build_parts(rows, promise, asked, reserve, made, costs, progress))
 
@@ -141,7 +195,7 @@ class Index(InspectedIndex):
             Also read vectors, memory vectors and codes, and compare their checksums. A bit that
             flipped in them can change what is found.
         """
-        return cls(load_parts(path, verify=verify))
+        return cls(load_parts(path, verify=verify), Path(path))
 
     def range_search(
         self,
@@ -192,13 +246,18 @@ class Index(InspectedIndex):
         where = "Index.range_search"
         rows, threads = self._asked(queries, threads, where)
         level = self._similarity(similarity, where)
-        request = self._parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
+        parts, monitor = self._live
+        request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
-            select, everything = selection(self._parts.cascade, threshold, units, where)
-            found = search_selected(self._parts.cascade, select, rows, level, threads)
-            return self._searcher.hits(found, promise_of(everything, level))
+            cascade = parts.units.cascade
+            select, everything = selection(cascade, threshold, units, where)
+            found = search_selected(cascade, select, rows, level, threads)
+            return _hits(found, promise_of_selection(everything, level), parts)
         share = self._shadow if shadow is None else share_of_queries(shadow, where)
-        return self._searcher.range(rows, level, request, threads, where, shadow=share)
+        plan = parts.range_plan(level, request, where)
+        found = find_range(parts, rows, level, plan, threads)
+        certificate = observe_range(parts, monitor, rows, found, plan, request, share)
+        return _hits(found, certificate, parts)
 
     def count(
         self,
@@ -273,13 +332,18 @@ class Index(InspectedIndex):
             raise InvalidValueError(
                 checks.message("k", where, f"at most the {len(self)} vectors of the index", k)
             )
-        rate = _rate_of_recall(miss_rate, target_recall, where)
-        request = self._parts.promises.default.replaced(rate, guarantee, confidence, where)
+        rate = rate_of_recall(miss_rate, target_recall, where)
+        parts, monitor = self._live
+        request = parts.promises.default.replaced(rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
-            select, everything = selection(self._parts.cascade, threshold, units, where)
-            found = search_selected(self._parts.cascade, select, rows, ANYTHING, threads)
-            return self._searcher.top(found, k, promise_of(everything, None))
-        return self._searcher.best(rows, k, request, threads, where)
+            cascade = parts.units.cascade
+            select, everything = selection(cascade, threshold, units, where)
+            found = search_selected(cascade, select, rows, ANYTHING, threads)
+            return TopHits.of(_hits(found, promise_of_selection(everything, None), parts), k)
+        plan = parts.nearest_plan(k, request, where)
+        found = find_nearest(parts, rows, k, plan, threads)
+        certificate = observe_nearest(monitor, rows, found, plan.certificate)
+        return TopHits.of(_hits(found, certificate, parts), k)
 
     def contains(
         self,
@@ -330,81 +394,301 @@ class Index(InspectedIndex):
         where = "Index.contains"
         rows, threads = self._asked(queries, threads, where)
         level = self._similarity(similarity, where)
-        cascade = self._parts.cascade
+        parts, cascade = self._parts, self._parts.units.cascade
         if threshold is not None or units is not None:
             select, _ = selection(cascade, threshold, units, where)
-            return self._searcher.some_unit(select, rows, level, threads)
-        request = self._parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
-        slack = self._parts.promises.for_range(level, request, where)
-        found = cascade.search(rows, level, slack.lines, threads)
+            return some_unit_selected(cascade, select, rows, level, threads)
+        request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
+        plan = parts.range_plan(level, request, where)
+        found = find_range(parts, rows, level, plan, threads)
         untested = len(cascade.units.offsets) - 1 - cascade.units.n_tested
-        return np.asarray(found.counts[:, 1] > untested) | (np.diff(found.offsets) > 0)
+        return np.asarray(found.spent[:, 1] > untested) | (found.counts > 0)
+
+    def explain(
+        self,
+        query: ArrayLike,
+        id: int,  # noqa: A002 - what hits call it
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        plot: bool = False,
+    ) -> Explanation:
+        """Tell why a vector is, or is not, returned for a query.
+
+        Parameters
+        ----------
+        query : array_like of shape (dim,)
+            One query.
+        id : int
+            A row of the array the index was built from.
+        similarity, miss_rate, guarantee, confidence
+            As in :meth:`range_search`.
+        plot : bool, default False
+            Also draw the unit test: what the query scores on all units, the law of a match, the
+            threshold and the score of this vector's unit.
+
+        Examples
+        --------
+        >>> import memvec
+        >>> index = memvec.Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> index.explain([1.0, 0.0], 2, similarity=0.8).reason
+        'Not returned: its score 0.0000 is below 0.8.'
+        """
+        where = "Index.explain"
+        rows = checks.unit_queries(query, "query", where, dim=self.dim)
+        if len(rows) != 1:
+            raise InvalidValueError(checks.message("query", where, "one query", len(rows)))
+        key = checks.integer(id, "id", where, minimum=0)
+        if key >= len(self):
+            expected = f"less than the {len(self)} vectors of the index"
+            raise InvalidValueError(checks.message("id", where, expected, key))
+        level = self._similarity(similarity, where)
+        parts = self._parts
+        request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
+        plan = parts.range_plan(level, request, where)
+        units = parts.units.cascade.units
+        vector = units.vectors[units.places[key]]
+        told = explain(parts.units, vector, key, key, rows[0], level, plan, parts.searched)
+        shown = next((stage for stage in told.stages if stage.name == "unit"), None)
+        if not plot or shown is None:
+            return told
+        scores = parts.units.cascade.unit_similarities(rows[0])
+        return dataclasses.replace(told, figure=draw_unit_test(shown, level, scores))
+
+    def measure(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        sample: int | None = None,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        progress: bool | None = None,
+    ) -> Measurement:
+        """Measure the miss rate: compare answers with the exhaustive search.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Queries that matter to you.
+        similarity, miss_rate, guarantee, confidence
+            As in :meth:`range_search`.
+        sample : int, optional
+            Compare this many of the queries, drawn at random; all by default.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+
+        Examples
+        --------
+        >>> import memvec
+        >>> index = memvec.Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> index.measure([[1.0, 0.1]], similarity=0.8).n_missed
+        0
+        """
+        where = "Index.measure"
+        rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        level = self._similarity(similarity, where)
+        parts = self._parts
+        request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
+        rows = sampled(rows, sample, self.config.seed, where)
+        return measure(parts, rows, level, request, where, progress)
+
+    @property
+    def source(self) -> UnitSource:
+        """The units as what can be searched, with their tests."""
+        return self._parts.units
+
+    @property
+    def design(self) -> IndexDesign:
+        """What was chosen for this data, and why."""
+        return self._parts.design
+
+    @property
+    def config(self) -> IndexConfig:
+        """The configuration, with everything decided."""
+        return self._parts.design.config
+
+    @property
+    def dim(self) -> int:
+        """The dimension of the vectors."""
+        return self._dim
+
+    @property
+    def unit_sizes(self) -> IntArray:
+        """The members of each unit, shape (n_units,); strays and the reserve are in none."""
+        units = self._parts.units.cascade.units
+        return np.diff(units.offsets)[: units.n_tested]
+
+    @property
+    def unit_vectors(self) -> Float32Array:
+        """The memory vectors, shape (n_units, dim)."""
+        return self._parts.units.cascade.units.unit_vectors
+
+    @property
+    def labels(self) -> IntArray:
+        """The unit of each vector, shape (n_vectors,); -1 for strays and those of the reserve."""
+        units = self._parts.units.cascade.units
+        labels = np.empty(len(self), dtype=np.int64)
+        labels[units.keys] = units.unit_of(np.arange(len(self)))
+        labels[labels >= units.n_tested] = -1
+        return labels
+
+    @property
+    def reserve(self) -> IntArray:
+        """The vectors that are calibrated on, shape (n_reserve,), in the order of the queries.
+
+        None where queries were given.
+        """
+        evidence, keys = self._parts.evidence, self._parts.units.cascade.units.keys
+        if evidence.source != "reserve" or evidence.table is None:
+            return np.empty(0, dtype=np.int64)
+        return np.array(keys[-1 - int(evidence.table.queries.max()) :])
+
+    @property
+    def evidence(self) -> Evidence:
+        """What promises rest on: where calibration queries came from, and when."""
+        return self._parts.evidence
+
+    @property
+    def calibration_table(self) -> CalibrationTable | None:
+        """The matches of the calibration queries, and what the stages see of them."""
+        return self._parts.evidence.table
+
+    def calibration_rows(
+        self, queries: ArrayLike, *, progress: bool | None = False
+    ) -> CalibrationTable:
+        """Return the matches of other queries, and what the stages see of them.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim)
+            None of them stored here.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+        """
+        rows = checks.unit_queries(queries, "queries", "Index.calibration_rows", dim=self.dim)
+        similarity = self.design.similarity
+        return build_table(self._parts.units.cascade, rows, None, similarity, progress)
+
+    def unit_scores(self, queries: ArrayLike) -> Float32Array:
+        """Return what the unit test sees: yᵀm, or its estimate by codes.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim) or (dim,)
+            Rows are scaled to norm 1.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_units)
+            float32. With codes, the score is given in shares of what a match 1 would score.
+        """
+        rows = checks.unit_queries(queries, "queries", "Index.unit_scores", dim=self.dim)
+        scores = np.empty((len(rows), len(self.unit_sizes)), dtype=np.float32)
+        for query, row in enumerate(rows):
+            scores[query] = self._parts.units.cascade.unit_scores(row)
+        return scores
+
+    def __len__(self) -> int:
+        return self.design.n_vectors
+
+    def __repr__(self) -> str:
+        return f"Index({len(self)} vectors of dimension {self.dim}, {len(self.unit_sizes)} units)"
+
+    @property
+    def shadow(self) -> float:
+        """The share of range queries that are compared with the exhaustive search.
+
+        By default they take at most 2 % of the time, by the cost model; 0 compares none.
+        """
+        return self._shadow
+
+    @shadow.setter
+    def shadow(self, share: float) -> None:
+        self._shadow = share_of_queries(share, "Index.shadow")
+
+    @property
+    def health(self) -> Health:
+        """How the promise is being kept: queries seen, compared in the shadow, drifted."""
+        return self._live.monitor.health
+
+    def recalibrate(
+        self, queries: ArrayLike | None = None, *, progress: bool | None = None
+    ) -> Certificate:
+        """Solve anew on recent queries, or on queries given, and return what is promised then.
+
+        Searches use the new evidence from then on, in other threads, too; `save` writes it. Tallies
+        and the watch for drift start again. An error changes nothing.
+
+        Parameters
+        ----------
+        queries : array_like of shape (n_queries, dim), optional
+            Queries like those to come. By default those of this process that were looked at: one in
+            twelve or more, each once, the last 2,000. Copies of stored vectors are left out.
+        progress : bool, optional
+            Show bars; None shows them on a terminal.
+
+        Examples
+        --------
+        >>> import memvec, numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> vectors = np.repeat(rng.standard_normal((300, 64)), 10, axis=0)
+        >>> vectors += 0.3 * rng.standard_normal(vectors.shape)
+        >>> index = memvec.Index.build(vectors[:2500], miss_rate=0.05)
+        >>> index.recalibrate(vectors[2480:], progress=False).source
+        Traceback (most recent call last):
+            ...
+        memvec.errors.InvalidValueError: The 'queries' parameter of Index.recalibrate must be ...
+        >>> index.recalibrate(vectors[:500] + 0.1, progress=False).source
+        'queries'
+        """
+        where = "Index.recalibrate"
+        parts, monitor = self._live
+        rows = monitor.recent_rows(self.dim)
+        if queries is not None:
+            rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+        made = recalibrated(parts, rows, progress, where)
+        seed, recent = self.config.seed, monitor.recent
+        recent.remember([Draw.of(row, seed).digest for row in rows])
+        self._live = _Live(made, Monitor(seed, recent))
+        default = made.promises.default
+        return made.range_plan(made.design.similarity, default, where).certificate
+
+    def to(self, device: str) -> Index:
+        """Return the same index, searched on a device.
+
+        Parameters
+        ----------
+        device : str
+            "cpu", or a device that an extra has made known.
+
+        Examples
+        --------
+        >>> Index.build([[1.0, 0.0], [0.0, 1.0]]).to("cpu").range_search([1.0, 0.2]).ids
+        array([0])
+        """
+        source_on(device, self._parts.units, "Index.to")
+        return Index(dataclasses.replace(self._parts, device=device), self._path)
 
     def _asked(
         self, queries: ArrayLike, threads: int | None, where: str
     ) -> tuple[Float32Array, int | None]:
-        if threads is not None:
-            threads = checks.integer(threads, "threads", where)
-        return checks.unit_queries(queries, "queries", where, dim=self._dim), threads
+        rows = checks.unit_queries(queries, "queries", where, dim=self._dim)
+        return rows, checks.threads(threads, where)
+
+    def _similarity(self, similarity: float | None, where: str) -> float:
+        if similarity is None:
+            return self._parts.design.similarity
+        return checks.similarity(similarity, where)
 
 
-def _rate_of_recall(
-    miss_rate: float | None, target_recall: float | None, where: str
-) -> float | None:
-    if target_recall is None:
-        return miss_rate
-    if miss_rate is not None:
-        expected = "left out where 'miss_rate' is given"
-        raise InvalidValueError(checks.message("target_recall", where, expected, target_recall))
-    return 1 - checks.miss_rate(target_recall, where, "target_recall")
-
-
-def _checked_rows(
-    held_out: ArrayLike, queries: Float32Array | None, n_rows: int, where: str
-) -> IntArray:
-    """Return the rows that are kept out of the units, as they were given."""
-    if queries is not None:
-        expected = "left out where 'queries' is given"
-        raise InvalidValueError(checks.message("held_out", where, expected, "both"))
-    rows = np.asarray(held_out)
-    if rows.size == 0:
-        return np.empty(0, dtype=np.int64)
-    expected = f"distinct rows of the {n_rows} vectors, and not all of them"
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        got = f"an array of {rows.dtype} and shape {rows.shape}"
-        raise InvalidTypeError(checks.message("held_out", where, expected, got))
-    if rows.min() < 0 or rows.max() >= n_rows:
-        got = f"a row {rows.min() if rows.min() < 0 else rows.max()}"
-        raise InvalidValueError(checks.message("held_out", where, expected, got))
-    if len(np.unique(rows)) < len(rows) or len(rows) >= n_rows:
-        got = f"{len(rows)} rows, {len(np.unique(rows))} of them distinct"
-        raise InvalidValueError(checks.message("held_out", where, expected, got))
-    return rows.astype(np.int64)
-
-
-def _checked_config(config: IndexConfig | None, dim: int, where: str) -> IndexConfig:
-    if config is None:
-        return IndexConfig()
-    if not isinstance(config, IndexConfig):
-        raise InvalidTypeError(checks.message("config", where, "an IndexConfig", repr(config)))
-    if config.pca_dim is not None and config.pca_dim > dim:
-        expected = f"at most the dimension, {dim}"
-        raise InvalidValueError(checks.message("pca_dim", "IndexConfig", expected, config.pca_dim))
-    return config
-
-
-def _checked_similarities(
-    values: Sequence[float] | None, similarity: float, where: str
-) -> tuple[float, ...]:
-    if values is None:
-        return (similarity,)
-    if isinstance(values, int | float | np.number):
-        values = [float(values)]
-    listed = tuple(sorted({checks.similarity(value, where, "similarities") for value in values}))
-    if not listed:
-        expected = "at least one similarity, or left out"
-        raise InvalidValueError(checks.message("similarities", where, expected, "none"))
-    return listed
+def _hits(found: Matches, certificate: Certificate, parts: IndexParts) -> Hits:
+    """Return what was found as users see it."""
+    scores = found.scores.astype(np.float32)
+    return Hits(found.offsets, found.ids, scores, certificate, found.spent, parts.searched)
 
 
 __all__ = ["Index"]

@@ -13,13 +13,13 @@ import numpy as np
 from scipy import special
 
 from memvec import checks
+from memvec.guarantee import Thresholds
 from memvec.index._build import BuildPromise, build_parts
-from memvec.index._cascades import CodeCascade
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, busy_runs
 from memvec.index._index import Index
-from memvec.index._lines import Lines
 from memvec.kernels import BLOCK, N_STAGES, PREFIX_STAGE, WORD
+from memvec.search import CodeUnits
 from memvec.types import Float32Array, WordArray
 
 _DIM, _SIMILARITY = 1024, 0.9
@@ -80,7 +80,7 @@ class _Bench:
 
     rng: np.random.Generator
     index: Index
-    cascade: CodeCascade
+    cascade: CodeUnits
     query: Float32Array
 
     @classmethod
@@ -99,7 +99,7 @@ class _Bench:
             MachineCosts(),
             progress=False,
         )
-        cascade = cast(CodeCascade, parts.cascade)
+        cascade = cast(CodeUnits, parts.units.cascade)
         return cls(rng, Index(parts), cascade, cascade.units.vectors[0])
 
     def searches(
@@ -123,14 +123,14 @@ class _Bench:
         # Codes of scale 0 score N(0, 1) in standard deviations of their noise.
         slack[:PREFIX_STAGE] = special.ndtri(passed)
         slack[PREFIX_STAGE] = special.ndtri(members_passed)
-        lines = Lines.one(_SIMILARITY, slack)
+        lines = Thresholds.one(_SIMILARITY, slack)
 
         def search_for(query: Float32Array) -> Search:
             return lambda: cascade.search(query, _SIMILARITY, lines, 1)
 
         return [search_for(query) for query in queries]
 
-    def _blown_up(self, n_codes: int, n_words: int, unit_size: int) -> CodeCascade:
+    def _blown_up(self, n_codes: int, n_words: int, unit_size: int) -> CodeUnits:
         """Return a cascade of random codes; what its searches never read has no columns."""
         n_members = n_codes * unit_size
         offsets = np.arange(0, n_members + 1, unit_size)

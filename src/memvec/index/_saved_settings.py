@@ -9,9 +9,9 @@ from typing import Any, get_args
 
 from memvec import checks
 from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.guarantee import Guarantee
 from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
-from memvec.index._promises import Guarantee
 from memvec.index._units import MOST_VECTORS
 
 _WHERE = "the manifest"
@@ -90,7 +90,7 @@ def _similarities(values: object) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class SavedCodes:
-    """What was saved of a space of codes besides arrays; see `CodeSpace` and `CodeCascade`."""
+    """What was saved of a space of codes besides arrays; see `CodeSpace` and `CodeUnits`."""
 
     prefix_scale: float
     steps: float

@@ -1,0 +1,117 @@
+"""Opening a collection, or creating one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import get_args
+
+from memvec import checks
+from memvec.collection._collection import Collection
+from memvec.collection._searches import Online
+from memvec.collection._settings import checked_settings
+from memvec.collection._store import Store
+from memvec.errors import InvalidTypeError
+from memvec.guarantee import Guarantee
+from memvec.index import IndexConfig
+
+
+def open_collection(
+    path: str | os.PathLike[str],
+    *,
+    dim: int | None = None,
+    similarity: float | None = None,
+    miss_rate: float | None = None,
+    guarantee: Guarantee | None = None,
+    confidence: float | None = None,
+    similarities: Sequence[float] | None = None,
+    config: IndexConfig | None = None,
+    seal_at: int | None = None,
+    read_only: bool = False,
+    verify: bool = True,
+    online: Online = "scan",
+    background: bool = True,
+) -> Collection:
+    """Open a collection, or create one.
+
+    Parameters
+    ----------
+    path : str or path
+        A folder: of a collection, or new or empty.
+    dim : int, optional
+        Dimension of the vectors; needed to create a collection.
+    similarity : float, optional
+        α₀ in (0, 1], the cosine that it is designed for; 0.7 for a new one.
+    miss_rate : float, optional
+        ε in (0, 1), the share of matches that searches may miss; 0.01 for a new one.
+    guarantee : {"expected", "model", "high_probability", "exact"}, optional
+        What searches promise that name no level, as far as the evidence supports it; "expected"
+        for a new one.
+    confidence : float, optional
+        1 − δ in (0, 1), for "high_probability"; 0.95 for a new one.
+    similarities : sequence of float, optional
+        Those that "high_probability" may be asked for, all promised at once; `similarity` for a
+        new one. Each makes the promise a little dearer.
+    config : IndexConfig, optional
+        How segments are built.
+    seal_at : int, optional
+        So many waiting vectors become a segment by themselves, 10,000 in a new collection; 0
+        leaves it to :meth:`Collection.seal`.
+    read_only : bool, default False
+        Open it to be read: any number of readers may, beside one writer. They see the state that
+        was committed when they opened or called :meth:`Collection.refresh`.
+    verify : bool, default True
+        Compare the checksums of a segment with its files when it is first searched.
+    online : {"scan", "units"}
+        How waiting vectors are searched: one by one, or as the paper does with a stream, by
+        memory vectors of random units that are updated with each vector, at the level of the
+        model.
+    background : bool, default True
+        Seal in a thread of its own while vectors are added, or else within the call that makes
+        it due.
+
+    Raises
+    ------
+    IndexNotFoundError
+        If there is no collection, and no `dim` to create one with.
+    LockedError
+        If someone else has it open to write.
+    CorruptIndexError, UnknownVersionError
+        If it is damaged, something else, or of a format version that is not known here.
+    InvalidValueError
+        If it was created with other settings than those given.
+    StorageError
+        If the disk is full or refuses.
+
+    Examples
+    --------
+    >>> import tempfile, memvec
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with memvec.open(folder + "/two.mv", dim=2) as collection:
+    ...         collection.add([[1.0, 0.0], [0.0, 1.0]], metadata=[{"year": 2020}, None])
+    ...     with memvec.open(folder + "/two.mv", read_only=True) as collection:
+    ...         collection.get([0])[0].metadata
+    [0, 1]
+    {'year': 2020}
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidTypeError(checks.message("path", "memvec.open", "a path", repr(path)))
+    checks.choice(online, "online", "memvec.open", get_args(Online))
+    given = checked_settings(
+        {
+            "dim": dim,
+            "similarity": similarity,
+            "miss_rate": miss_rate,
+            "guarantee": guarantee,
+            "confidence": confidence,
+            "similarities": similarities,
+            "config": config,
+            "seal_at": seal_at,
+        }
+    )
+    store = Store(Path(path), given, read_only=read_only)
+    return Collection(store, verify=verify, online=online, background=background)
+
+
+__all__ = ["open_collection"]

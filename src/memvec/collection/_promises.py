@@ -1,0 +1,407 @@
+"""What an answer from all parts together promises.
+
+Promises of single segments do not add up: the miss rate is a mean over the queries that have
+matches, and each segment has other queries. Two segments that miss a half each may miss two thirds
+together. So the thresholds of all segments are solved together, on the rows of the same calibration
+queries, a sample of the living rows. Vectors that wait pass some of the same tests or none, so they
+are missed no more often; deleted or filtered ones leave the rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import weakref
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from memvec.cache import Cache
+from memvec.collection._given import GivenQueries
+from memvec.collection._joint_table import Asked, JointTable
+from memvec.collection._sample import Sample, Samples
+from memvec.collection._segment import Segment
+from memvec.collection._settings import Settings
+from memvec.collection._state import State
+from memvec.collection._waiting_codes import CodeScans, WaitingCodes
+from memvec.guarantee import (
+    Calibration,
+    CalibrationTable,
+    Certificate,
+    Evidence,
+    Guarantee,
+    Level,
+    NeededSlack,
+    NullLaw,
+    Plan,
+    Promises,
+    Request,
+    Thresholds,
+    complete_plan,
+    known_ranks,
+    lowest_cosine,
+    lowest_known,
+)
+from memvec.types import BoolArray, Float64Array
+
+_Numbers: TypeAlias = tuple[int, ...]
+# Arrays by what tells them apart; who keeps the names keeps the arrays.
+_Names: TypeAlias = tuple[int, ...]
+
+# What is kept of each kind, in bytes: a table of a collection of crowded vectors takes 70 MB.
+_MOST_KEPT = 128 << 20
+# Smaller rates do not allow for what codes of waiting vectors lose.
+_LEAST_RATE = 1e-4
+# Where fewer drawn matches of crowded queries pass a filter, they say too little of the others.
+_FEWEST_DRAWN = 20
+_CALIBRATED = "calibrated on the matches that pass"
+_NOT_CALIBRATED = "not calibrated"
+
+
+class JointPromises:
+    """Promises of a collection; what was solved for some segments is kept as long as they are.
+
+    A segment that was merged or compacted away is given up here with the last state that holds it:
+    what was kept for it would keep its files on the disk.
+    """
+
+    def __init__(self, settings: Settings, given: GivenQueries | None = None) -> None:
+        self._settings = settings
+        # What is calibrated on instead of the reserves.
+        self._given = given
+        self._codes = CodeScans(settings)
+        self._samples = Samples(settings.config.seed)
+        self._asked = Asked()
+        self._default = Request(
+            settings.miss_rate, settings.guarantee, settings.confidence, explicit=False
+        )
+        # By the numbers of segments, by the sample, and by what of the segments counts.
+        self._kept: Cache[tuple[_Numbers, bytes, float, bytes], Promises] = Cache(
+            _MOST_KEPT, lambda joint: joint.n_bytes
+        )
+        self._recent: Cache[tuple[_Numbers, bytes, float, _Names], _Recent] = Cache(
+            _MOST_KEPT, lambda recent: recent.joint.n_bytes + _n_bytes(recent.passing)
+        )
+        self._ranked: Cache[tuple[_Numbers, bytes, _Names, int, Request], _Ranked] = Cache(
+            _MOST_KEPT, lambda ranked: _n_bytes(ranked.passing)
+        )
+        # By the least cosine that they hold: tables for ranges are a fraction of the others.
+        self._tables: Cache[tuple[_Numbers, bytes, float], JointTable] = Cache(
+            _MOST_KEPT, lambda whole: whole.n_bytes
+        )
+        self._laws: Cache[tuple[_Numbers], NullLaw] = Cache(
+            _MOST_KEPT, lambda law: int(law.cosines.nbytes)
+        )
+        self._least = lowest_cosine(settings.similarity)
+        self._watched: weakref.WeakSet[Segment] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def request(
+        self,
+        miss_rate: float | None,
+        guarantee: Guarantee | None,
+        confidence: float | None,
+        where: str,
+    ) -> Request:
+        """Return what is asked for, checked."""
+        return self._default.replaced(miss_rate, guarantee, confidence, where)
+
+    def of_range(
+        self,
+        state: State,
+        passing: Sequence[BoolArray],
+        similarity: float,
+        request: Request,
+        where: str,
+        *,
+        filtered: bool,
+        by_units: bool,
+    ) -> Plan:
+        """Return how to find everything above a similarity, and what comes of it.
+
+        Parameters
+        ----------
+        passing : sequence of ndarray
+            Which rows of each part count.
+        filtered : bool
+            Whether a filter took some out, besides what was deleted.
+        by_units : bool
+            Whether waiting vectors are tested by open units, at the level of the model, instead of
+            one by one.
+        """
+        if request.guarantee == "exact" or not (state.segments or by_units):
+            return complete_plan(similarity, _state_of(state))
+        by_law = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
+        if not state.segments:
+            return Plan(Thresholds.one(similarity, np.zeros(1)), by_law)
+        sample = self._samples.of(state)
+        joint = self._joint(state, sample, passing, self._least)
+        plan = joint.for_range(similarity, request, where)
+        certificate = _of_sample(plan.certificate, sample, state)
+        certificate = _of_passing(certificate, joint.calibration.table, similarity, filtered)
+        if by_units and not certificate.complete:
+            certificate = by_law
+        return replace(plan, certificate=_settled(certificate))
+
+    def waiting_codes(self, state: State, request: Request) -> WaitingCodes | None:
+        """Return what waits and is scanned by codes; none where a rate allows for no loss."""
+        return self._codes.of(state) if request.miss_rate >= _LEAST_RATE else None
+
+    def needed_slack(
+        self, state: State, similarity: float, request: Request, level: Level
+    ) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how to tell the slack that matches need, and that of the calibration queries."""
+        return self._living(state).needed_slack(similarity, request, level)
+
+    def support(self, state: State, similarity: float) -> tuple[int, int]:
+        """Return how many calibration queries have living matches, and how many are needed."""
+        promises = self._living(state)
+        return promises.calibration.n_calibration_queries(similarity), promises.queries_needed
+
+    def _living(self, state: State) -> Promises:
+        """Return the promise for ranges of everything that was not deleted."""
+        alive = [part.alive for part in state.parts]
+        return self._joint(state, self._samples.of(state), alive, self._least)
+
+    def of_best(
+        self,
+        state: State,
+        passing: Sequence[BoolArray],
+        k: int,
+        request: Request,
+        where: str,
+        *,
+        filtered: bool,
+        scanned: bool = False,
+    ) -> Plan:
+        """Return how to find the k nearest, and what comes of it.
+
+        Parameters
+        ----------
+        passing, filtered
+            As in :meth:`of_range`.
+        scanned : bool
+            Whether so few pass that all of them are compared.
+        """
+        if scanned or not state.segments:
+            return complete_plan(None, _state_of(state))
+        if request.guarantee == "exact":
+            fast = request.lowered()
+            first = self.of_best(state, passing, k, fast, where, filtered=filtered)
+            return complete_plan(None, _state_of(state), first)
+        sample = self._samples.of(state)
+        # What was deleted has left gaps in the ranks, as a filter does.
+        has_gaps = any(part.n_alive < len(part.keys) for part in state.segments)
+        plan = None
+        if filtered or has_gaps:
+            plan = self._best_passing(state, sample, passing, k, request)
+        about = _CALIBRATED if plan else _NOT_CALIBRATED
+        if plan is None:
+            joint = self._joint(state, sample, [part.alive for part in state.parts], -np.inf)
+            plan = joint.for_best(k, request, where)
+            if has_gaps and not plan.certificate.complete:
+                plan = joint.calibration.everything(None, request.miss_rate)
+        certificate = _of_sample(plan.certificate, sample, state)
+        if filtered and not certificate.complete:
+            certificate = replace(certificate, filter=about)
+        return replace(plan, certificate=_settled(certificate))
+
+    def _best_passing(
+        self,
+        state: State,
+        sample: Sample,
+        passing: Sequence[BoolArray],
+        k: int,
+        request: Request,
+    ) -> Plan | None:
+        """Return how to find the k nearest that pass; None where too little is known of them."""
+        arrays = tuple(passing[: len(state.segments)])
+
+        def made() -> _Ranked:
+            whole = self._whole(state, sample, -np.inf)
+            found = None
+            if whole.table is not None:
+                places = [here for here, _ in whole.places]
+                sizes = [len(part.keys) for part in state.segments]
+                known = known_ranks(whole.table, places, sizes, whole.counting(arrays), k)
+                found = known.best(k, request, partial(self._solved, state))
+            return _Ranked(arrays, found)
+
+        name = (_numbers(state), sample.name, _names(arrays), k, request)
+        return self._ranked.get(name, made).plan
+
+    def _joint(
+        self, state: State, sample: Sample, passing: Sequence[BoolArray], least: float
+    ) -> Promises:
+        """Return the promise for the rows of segments that count, on matches from a cosine on.
+
+        The same arrays of rows mean the same promise, and nothing is looked at but which they are.
+        """
+        arrays = tuple(passing[: len(state.segments)])
+
+        def made() -> _Recent:
+            self._watch(state)
+            return _Recent(arrays, self._joint_of_counting(state, sample, arrays, least))
+
+        names = (_numbers(state), sample.name, least, _names(arrays))
+        return self._recent.get(names, made).joint
+
+    def _watch(self, state: State) -> None:
+        """See to it that nothing kept here outlives a segment."""
+        for part in state.segments:
+            if part.rows not in self._watched:
+                self._watched.add(part.rows)
+                gone = weakref.finalize(part.rows, _forget, weakref.ref(self), part.rows.number)
+                gone.atexit = False
+
+    def forget(self, number: int) -> None:
+        """Drop what was kept for a segment, without any lock: it is called when one dies."""
+        self._asked.forget(number)
+        everything: tuple[Cache[Any, Any], ...] = (
+            *(self._kept, self._recent, self._ranked, self._tables, self._laws),
+        )
+        for kept in everything:
+            kept.drop(lambda key: number in key[0])
+
+    def _joint_of_counting(
+        self, state: State, sample: Sample, passing: Sequence[BoolArray], least: float
+    ) -> Promises:
+        """Return the promise for the rows that count, solved before or now.
+
+        What is deleted or filtered matters only if a calibration query has it for a match: other
+        changes leave what was solved as it is.
+        """
+        whole = self._whole(state, sample, least)
+        counts = whole.counting(passing)
+
+        def made() -> Promises:
+            self._watch(state)
+            return self._solved(state, whole.left(counts))
+
+        # By a digest: tables have up to a million rows.
+        digest = hashlib.blake2b(np.packbits(counts).tobytes(), digest_size=16).digest()
+        return self._kept.get((whole.numbers, sample.name, least, digest), made)
+
+    def _whole(self, state: State, sample: Sample, least: float) -> JointTable:
+        """Return the rows of the sample against these segments, from a cosine on."""
+        numbers = _numbers(state)
+
+        def made() -> JointTable:
+            self._watch(state)
+            if self._given is None:
+                return JointTable.of_sample(state, sample, self._asked, least)
+            return JointTable.of(self._given.table([part.rows for part in state.segments]), state)
+
+        return self._tables.get((numbers, sample.name, least), made)
+
+    def _solved(self, state: State, table: CalibrationTable | None) -> Promises:
+        """Return the promise that a table of calibration queries against all segments supports."""
+        settings, given = self._settings, self._given
+        segments = [part.rows.index for part in state.segments]
+        evidence = Evidence(
+            table=table,
+            source="reserve" if given is None else "queries",
+            floor=lowest_known(settings.similarity),
+            null_law=self.null_law(state),
+            left_out=0 if given is None else given.n_left_out,
+            calibrated=segments[-1].evidence.calibrated if given is None else given.calibrated,
+            state=_state_of(state) or "",
+        )
+        cascades = tuple(index.source.cascade for index in segments)
+        seed = segments[0].config.seed
+        solver = Calibration(cascades, evidence, settings.similarity, settings.listed, seed)
+        return Promises(solver, self._default)
+
+    def null_law(self, state: State) -> NullLaw:
+        """Return what vectors that have nothing to do with each other score."""
+        numbers = _numbers(state)
+        return self._laws.get((numbers,), lambda: _null_law(state))
+
+
+class _Recent(NamedTuple):
+    """A promise, with the arrays it was made for; held, so that no others take their place."""
+
+    passing: tuple[BoolArray, ...]
+    joint: Promises
+
+
+class _Ranked(NamedTuple):
+    """How the k nearest that pass are found, with the arrays of what passes, which are held."""
+
+    passing: tuple[BoolArray, ...]
+    plan: Plan | None
+
+
+def _of_sample(certificate: Certificate, sample: Sample, state: State) -> Certificate:
+    """Return a certificate that says what its calibration queries are a sample of."""
+    n_living, n_stored = state.n_items, sum(len(part.keys) for part in state.parts)
+    if certificate.source is not None:
+        certificate = replace(certificate, deleted=(n_stored - n_living) / n_stored)
+    if certificate.source != "reserve":
+        return certificate
+    stale = (n_living - sample.population) / n_living
+    return replace(certificate, population=sample.population, stale=stale)
+
+
+def _numbers(state: State) -> _Numbers:
+    return tuple(part.rows.number for part in state.segments)
+
+
+def _forget(promises: weakref.ref[JointPromises], number: int) -> None:
+    if (found := promises()) is not None:
+        found.forget(number)
+
+
+def _names(arrays: tuple[BoolArray, ...]) -> _Names:
+    return tuple(id(one) for one in arrays)
+
+
+def _n_bytes(arrays: Sequence[BoolArray]) -> int:
+    return sum(int(one.nbytes) for one in arrays)
+
+
+def _of_passing(
+    certificate: Certificate,
+    table: CalibrationTable | None,
+    similarity: float,
+    filtered: bool,
+) -> Certificate:
+    """Return a certificate that says what is known of the matches that a filter leaves."""
+    if table is not None and (filtered or certificate.deleted > 0):
+        # How many of those that drawn matches stand for were taken out, nobody counted.
+        drawn = bool((table.copies > 1).any())
+        certificate = replace(certificate, estimated=certificate.estimated or drawn)
+    if not filtered:
+        return certificate
+    about = _NOT_CALIBRATED
+    if certificate.natural and table is not None:
+        known = table.effective_rows(similarity) >= _FEWEST_DRAWN
+        about = _CALIBRATED if known else _NOT_CALIBRATED
+    return replace(certificate, filter=about)
+
+
+def _settled(certificate: Certificate) -> Certificate:
+    """Return a certificate that says it misses nothing where it does, whatever was allowed."""
+    if not certificate.complete:
+        return certificate
+    return replace(certificate, miss_rate=0.0, bound=0.0)
+
+
+def _state_of(state: State) -> str | None:
+    """Return a fingerprint of all segments; None without any."""
+    states = [part.rows.index.evidence.state for part in state.segments]
+    if len(states) < 2:
+        return states[0] if states else None
+    return f"{zlib.crc32(' '.join(states).encode()):08x}"
+
+
+def _null_law(state: State) -> NullLaw:
+    cosines = [part.rows.index.evidence.null_law.cosines for part in state.segments]
+    return NullLaw.of_pairs(np.concatenate(cosines) if cosines else np.zeros(1, dtype=np.float32))
+
+
+__all__ = ["JointPromises"]

@@ -1,0 +1,201 @@
+"""What a question to a collection is asked of: one state, and which of its rows count."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from memvec.collection._given import GivenQueries
+from memvec.collection._open_units import OpenUnits
+from memvec.collection._promises import JointPromises
+from memvec.collection._settings import Settings
+from memvec.collection._state import State
+from memvec.collection._waiting_source import WaitingSource
+from memvec.guarantee import Level, Monitor, NeededSlack, Plan, RecentQueries, Request
+from memvec.index import shadow_share
+from memvec.search import Scope, Searched, Source, are_few
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
+
+# Where the k nearest are looked for among fewer rows than so many times as many, all are scored: a
+# search takes a look or several, and a range.
+_FEW_TIMES = 4
+# The watch for drift starts again where so much more of the segments was deleted.
+_DELETED_STEPS = 20
+
+
+class Live(NamedTuple):
+    """What searches use and what they leave behind; a new calibration replaces it as a whole."""
+
+    promises: JointPromises
+    monitor: Monitor
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        given: GivenQueries | None = None,
+        recent: RecentQueries | None = None,
+    ) -> Live:
+        """Return what a collection begins with, or goes on with after a calibration."""
+        return cls(JointPromises(settings, given), Monitor(settings.config.seed, recent))
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Sources and promises of one state, for one request.
+
+    Attributes
+    ----------
+    promises : JointPromises
+        What may be promised about all parts together.
+    state : State
+        What is searched.
+    passing : sequence of ndarray
+        Which rows of each part count.
+    filtered : bool
+        Whether a filter took some out, besides what was deleted.
+    request : Request
+        What is asked for.
+    similarity : float
+        α₀, of a range.
+    open_units : OpenUnits or None
+        What tests the waiting rows, at the level of the model, instead of one by one.
+    """
+
+    promises: JointPromises
+    state: State
+    passing: Sequence[BoolArray]
+    filtered: bool
+    request: Request
+    similarity: float
+    open_units: OpenUnits | None = None
+
+    @cached_property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The segments, then what waits."""
+        sources: list[Source] = [part.rows.index.source for part in self.state.segments]
+        keys = [part.keys for part in self.state.parts]
+        scopes = zip([*sources, self.waiting], keys, self.passing, strict=True)
+        return tuple(Scope(*scope) for scope in scopes)
+
+    @cached_property
+    def waiting(self) -> WaitingSource:
+        """The rows that wait."""
+        codes = self.promises.waiting_codes(self.state, self.request)
+        rate = self.request.miss_rate
+        return WaitingSource(self.state.waiting, codes, self.open_units, self.similarity, rate)
+
+    @cached_property
+    def searched(self) -> Searched:
+        """How much there is, and what unrelated vectors score."""
+        n_vectors = sum(len(part.keys) for part in self.state.parts)
+        return Searched(n_vectors, self.n_passing, self.promises.null_law(self.state))
+
+    @property
+    def n_passing(self) -> int:
+        """Rows that count."""
+        if not self.filtered:
+            return self.state.n_items
+        return sum(int(np.count_nonzero(some)) for some in self.passing)
+
+    def range_plan(self, similarity: float, request: Request, where: str) -> Plan:
+        """Return how to find everything above a similarity."""
+        return self.promises.of_range(
+            self.state,
+            self.passing,
+            similarity,
+            request,
+            where,
+            filtered=self.filtered,
+            by_units=self.open_units is not None,
+        )
+
+    def nearest_plan(self, k: int, request: Request, where: str) -> Plan:
+        """Return how to find the k nearest; where few rows count, all of them are compared."""
+        few = are_few(self.n_passing, _FEW_TIMES)
+        plan = self.promises.of_best(
+            self.state,
+            self.passing,
+            k,
+            request,
+            where,
+            filtered=self.filtered,
+            scanned=self.filtered and few,
+        )
+        return Plan(None, plan.certificate) if few else plan
+
+    def watched(self, similarity: float, request: Request, level: Level) -> WatchedRange:
+        """Return a range as the watch for drift sees it."""
+        return WatchedRange(self.promises, weakref.ref(self.state), similarity, request, level)
+
+
+@dataclass(frozen=True)
+class WatchedRange:
+    """A range that a collection is asked for, as the watch for drift sees it.
+
+    The state is not held: what was compacted away since must leave the disk.
+    """
+
+    promises: JointPromises
+    state: weakref.ref[State]
+    similarity: float
+    request: Request
+    level: Level
+
+    @property
+    def place(self) -> tuple[float, Request]:
+        """What is asked for."""
+        return self.similarity, self.request
+
+    @cached_property
+    def version(self) -> tuple[int, ...]:
+        """Which segments there are, and in twentieths how much of them was deleted."""
+        state = self.state()
+        if state is None:
+            return ()
+        alive = sum(part.n_alive for part in state.segments)
+        total = max(1, sum(len(part.keys) for part in state.segments))
+        numbers = (part.rows.number for part in state.segments)
+        return (*numbers, _DELETED_STEPS * (total - alive) // total)
+
+    def begin(self) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how scores are found, and those of the calibration queries."""
+        state = self.state()
+        if state is None or not state.segments:
+            return None
+        return self.promises.needed_slack(state, self.similarity, self.request, self.level)
+
+    def seen(
+        self, queries: Float32Array, query_of: IntArray, ids: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the stages see of given pairs; NaN of what waits or is no longer here."""
+        state = self.state()
+        segments = () if state is None else state.segments
+        scores = slopes = np.full((len(ids), 1), np.nan, dtype=np.float32)
+        for part in segments:
+            here, rows = part.find(ids)
+            if not here.any():
+                continue
+            found = part.rows.index.source.see(queries, query_of[here], rows)
+            if scores.shape[1] != found[0].shape[1]:
+                scores, slopes = np.full((2, len(ids), found[0].shape[1]), np.nan, np.float32)
+            scores[here], slopes[here] = found
+        return scores, slopes
+
+
+def default_share(state: State, dim: int) -> float:
+    """Return the share of queries to compare by default: at most 2 % of the time."""
+    if not state.segments:
+        return 0.0
+    designs = [part.rows.index.design for part in state.segments]
+    times = [design.expected_microseconds for design in designs]
+    known = None if None in times else sum(time for time in times if time is not None)
+    return shadow_share(known, state.n_items, dim)
+
+
+__all__ = ["Live", "Question", "WatchedRange", "default_share"]

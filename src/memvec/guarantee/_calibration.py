@@ -1,0 +1,459 @@
+"""How much slack a search needs, solved on the calibration table when it is asked for.
+
+The slacks of all stages follow from one number λ, by a `ThresholdFamily`. Natural evidence, the
+matches of the calibration queries, serves cells of similarities (hundredths, and smaller ones near
+1): λ is the smallest with which the promise holds at every similarity of the cell at which enough
+queries have matches, and the stages test at its lower end. Where too few have, matches are planted
+at the ends of wider cells, each of which serves until the next. Ranges nest because a search also
+takes the lines of thresholds of all higher similarities: a stage passes at a lower similarity all
+that it passes at a higher one. A promise with high probability is solved at the similarities of its
+list, on natural evidence alone, and takes the lines of the expected one besides: what is found on
+average is found surely.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from memvec.cache import Cache
+from memvec.guarantee._bounds import Rule
+from memvec.guarantee._cascade import Cascade
+from memvec.guarantee._cells import edges_above, lower_end, planted_end, upper_end
+from memvec.guarantee._certificate import Certificate, Level
+from memvec.guarantee._evidence import LARGEST_K, Evidence, lowest_known
+from memvec.guarantee._family import FOR_PROMISE, SPARE_WIDTH, Families, ThresholdFamily
+from memvec.guarantee._needed import NeededSlack
+from memvec.guarantee._plan import Plan
+from memvec.guarantee._planting import Planting
+from memvec.guarantee._profile import MissProfile
+from memvec.guarantee._table import CalibrationTable
+from memvec.guarantee._thresholds import Thresholds
+from memvec.kernels import MATCH_SLACK, blocks
+from memvec.types import BoolArray, Float64Array
+
+# From this similarity on, copies are asked for, and every one of them is found.
+_COPIES = 1.0 - MATCH_SLACK
+_COPIES_BLOCK = 4096
+# The table and the search add up in float32, in different order; this covers both, and costs
+# nothing: it is a thousandth of a standard deviation.
+_ROUNDING = 1e-3
+# What is kept of each kind, in bytes: a thousand or more of what was solved.
+_MOST_KEPT = 4 << 20
+# The k-th nearest of this share of queries is above the similarity looked at first, second, ….
+_SHARES = (0.5, 0.9, 0.99, 1.0)
+# Where neighbours are as far as this, as a share of the similarity of the build, a look at the
+# similarity of the build comes first.
+_FAR = 0.5
+# So few vectors are rather visited than searched without a promise.
+_FEW_VECTORS = 10_000
+
+
+@dataclass(frozen=True)
+class _Anchor:
+    """λ of a cell of similarities; the stages test at `at` or above."""
+
+    at: float
+    value: float
+    natural: bool
+
+
+def _plans() -> Cache[tuple[float, Rule], Plan | None]:
+    return Cache(_MOST_KEPT, lambda plan: 0 if plan is None else plan.n_bytes)
+
+
+@dataclass(eq=False)
+class Calibration:
+    """Solves for the slack of a search; what was solved is kept.
+
+    Attributes
+    ----------
+    cascades : tuple of Cascade
+        What is searched, as one.
+    evidence : Evidence
+        What promises rest on.
+    designed_for : float
+        The similarity of the build.
+    similarities : tuple of float
+        Those that "high_probability" is promised for, all at once.
+    seed : int
+        Fixes what is planted.
+    """
+
+    cascades: tuple[Cascade, ...]
+    evidence: Evidence
+    designed_for: float
+    similarities: tuple[float, ...]
+    seed: int
+    _anchors: Cache[tuple[float, Rule, bool], _Anchor] = field(
+        default_factory=lambda: Cache(_MOST_KEPT)
+    )
+    _lines: Cache[tuple[float, Rule, bool], Thresholds | None] = field(
+        default_factory=lambda: Cache(_MOST_KEPT, lambda lines: 0 if lines is None else 4096)
+    )
+    _plans: Cache[tuple[float, Rule], Plan | None] = field(default_factory=_plans)
+    _likely: Cache[int, tuple[float, ...]] = field(default_factory=lambda: Cache(_MOST_KEPT))
+
+    @property
+    def table(self) -> CalibrationTable | None:
+        """The matches of the calibration queries."""
+        return self.evidence.table
+
+    @cached_property
+    def n_vectors(self) -> int:
+        """Everything that is searched."""
+        return sum(len(cascade.vectors) for cascade in self.cascades)
+
+    @cached_property
+    def _planting(self) -> Planting:
+        return Planting(self.cascades, self.seed)
+
+    @cached_property
+    def _families(self) -> Families:
+        return Families(self.cascades, self.table, self._planting, self.designed_for)
+
+    def family(self, similarity: float, miss_rate: float, *, natural: bool) -> ThresholdFamily:
+        """Return how strict the stages are against each other at a similarity."""
+        return self._families.at(similarity, miss_rate, natural)
+
+    def for_range(self, similarity: float, rule: Rule) -> Plan | None:
+        """Return the slack for everything above a similarity; None where evidence is too little."""
+        return self._plans.get((similarity, rule), lambda: self._solve_range(similarity, rule))
+
+    def needed_slack(
+        self, similarity: float, rule: Rule
+    ) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how to tell the slack that matches need, and that of one match of each query.
+
+        None where evidence is planted or too little: it has nothing to drift from.
+        """
+        if self.table is None or not self._is_natural(similarity, rule):
+            return None
+        anchor = self._anchor(similarity, rule, natural=True)
+        if not math.isfinite(anchor.value):
+            return None
+        family = self.family(anchor.at, rule.miss_rate, natural=True)
+        needed = NeededSlack(similarity, anchor.at, family, anchor.value)
+        return needed, needed.of_queries(self.table, self.seed)
+
+    def by_model(self, similarity: float, miss_rate: float) -> Plan:
+        """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
+        cascade = self.cascades[0]
+        spreads = np.max([one.model_spreads(similarity) for one in self.cascades], axis=0)
+        stages = _gaussian_slack(cascade.stage_shares, miss_rate) * spreads + _ROUNDING
+        certificate = self._certificate("model", similarity, miss_rate, stages)
+        return Plan(Thresholds.one(similarity, stages), certificate)
+
+    def everything(self, similarity: float | None, miss_rate: float) -> Plan:
+        """Return the slack that lets everything pass."""
+        stages = np.full(len(self.cascades[0].stage_names), np.inf)
+        certificate = self._certificate("exact", similarity, miss_rate, stages, complete=True)
+        return Plan(Thresholds.one(similarity or 0.0, stages), certificate)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a visit of everything costs next to nothing."""
+        return self.n_vectors <= _FEW_VECTORS
+
+    def widened(self, plan: Plan, other: Plan) -> Plan:
+        """Return a plan whose thresholds also pass what those of another pass."""
+        assert plan.thresholds is not None
+        return replace(plan, thresholds=self._joined(plan.thresholds, other))
+
+    def _joined(self, lines: Thresholds, other: Plan) -> Thresholds:
+        assert other.thresholds is not None
+        return lines.joined(other.thresholds, self._least_slopes)
+
+    def for_best(self, k: int, rule: Rule) -> Plan | None:
+        """Return the slack for the k nearest vectors, at the similarity of the k-th."""
+        return self._plans.get((-float(k), rule), lambda: self._solve_best(k, rule))
+
+    def likely_similarities(self, k: int) -> tuple[float, ...]:
+        """Return similarities that the k-th nearest is likely to reach, falling."""
+        return self._likely.get(min(k, LARGEST_K), lambda: self._reached(min(k, LARGEST_K)))
+
+    def _reached(self, k: int) -> tuple[float, ...]:
+        if self.table is None:
+            return ()
+        last = self.table.cosines[self.table.ranks == k - 1]
+        if not len(last):
+            return ()
+        reached: list[float] = np.quantile(last, 1 - np.array(_SHARES)).tolist()
+        tries = [similarity for similarity in reached if similarity > 0]
+        if reached[0] < _FAR * self.designed_for:
+            # A query may have what it was built for all the same, and that is seen quickly.
+            tries.insert(0, self.designed_for)
+        return tuple(tries)
+
+    def n_calibration_queries(self, similarity: float) -> int:
+        """Return how many calibration queries have a match at a similarity; 0 where unknown."""
+        if self.table is None or not self._is_known(similarity):
+            return 0
+        best = self._best_cosines
+        return len(best) - int(np.searchsorted(best, similarity - MATCH_SLACK))
+
+    def n_plantable(self, rule: Rule) -> int:
+        """Return how many queries would be planted to support a rule."""
+        return self._planting.n_plantable(rule)
+
+    def _solve_range(self, similarity: float, rule: Rule) -> Plan | None:
+        anchor = self._anchor(similarity, rule, self._is_natural(similarity, rule))
+        lines = self._lines_from(similarity, anchor, rule)
+        if lines is None:
+            return None
+        return Plan(lines, self._supported(similarity, lines, anchor, rule))
+
+    def _lines_from(self, similarity: float, anchor: _Anchor, rule: Rule) -> Thresholds | None:
+        """Return the lines of a cell, and of the points above it; None if evidence is too little.
+
+        Those of a natural cell do not depend on the similarity within it, and are kept.
+        """
+        key = (anchor.at if anchor.natural else similarity, rule, similarity >= _COPIES)
+        return self._lines.get(key, lambda: self._solve_lines(similarity, anchor, rule))
+
+    def _solve_lines(self, similarity: float, anchor: _Anchor, rule: Rule) -> Thresholds | None:
+        if anchor.value == math.inf:
+            return None
+        at = [anchor.at if anchor.natural else similarity]
+        family = self.family(anchor.at, rule.miss_rate, natural=anchor.natural)
+        slack = [family.slack(anchor.value)]
+        for point, natural in self._points_above(at[0], rule):
+            family = self.family(point, rule.miss_rate, natural=natural)
+            enough = self._covered(point, family, at, slack)
+            value = self._value_above(point, natural, enough, rule)
+            # Where there is too little evidence, a search promises less, and nothing nests.
+            if enough < value < math.inf:
+                at.append(point)
+                slack.append(family.slack(value))
+        given = np.array(slack) + _ROUNDING
+        if similarity >= _COPIES:
+            given = np.maximum(given, self._slack_of_copies)
+        lines = Thresholds(np.array(at), given)
+        return lines if rule.promise == "expected" else self._with_expected(lines, similarity, rule)
+
+    def _with_expected(self, lines: Thresholds, similarity: float, rule: Rule) -> Thresholds:
+        """Return lines that also pass what those of "expected" pass, which see every cell above."""
+        expected = self.for_range(similarity, Rule("expected", rule.miss_rate))
+        return lines if expected is None else self._joined(lines, expected)
+
+    def _supported(
+        self, similarity: float, lines: Thresholds, anchor: _Anchor, rule: Rule
+    ) -> Certificate:
+        """Return what the evidence says about the lines as they will be used."""
+        if anchor.natural:
+            assert self.table is not None
+            rows = self.table.above(similarity)
+            failed = ~lines.passes(rows.scores, rows.slopes)
+        else:
+            # Judged where they were planted, by the line that was solved for them.
+            rows = self._planting.table(anchor.at, rule, FOR_PROMISE)
+            failed = np.any(rows.needed(anchor.at) > lines.slack[0], axis=1)
+        return self._on_evidence(similarity, lines, rows, failed, rule, planted=not anchor.natural)
+
+    def _on_evidence(
+        self,
+        similarity: float | None,
+        lines: Thresholds,
+        rows: CalibrationTable,
+        failed: BoolArray,
+        rule: Rule,
+        *,
+        planted: bool,
+    ) -> Certificate:
+        missed, pair_miss = rows.missed(failed)
+        n_queries, n_matches = rows.n_queries, round(float(rows.copies.sum()))
+        source = "planted" if planted else self.evidence.source
+        return self._certificate(
+            rule.promise,
+            similarity,
+            rule.miss_rate,
+            lines.slack[0],
+            # What is planted elsewhere in the cell may be missed a little more often.
+            bound=rule.miss_rate if planted else rule.bound(n_queries, missed),
+            confidence=rule.confidence if rule.promise == "high_probability" else None,
+            n_queries=n_queries,
+            n_matches=n_matches,
+            n_planted=n_matches if planted else 0,
+            source=source,
+            observed=missed / n_queries,
+            pair_miss=pair_miss,
+            left_out=0 if planted else self.evidence.left_out,
+            interval=None if planted else rule.interval(n_queries, missed),
+            estimated=similarity != lower_end(similarity or 0.0) and bool((rows.copies > 1).any()),
+            profile=MissProfile.of_pairs(rows.queries, rows.cosines, failed, rows.copies),
+            population=self.n_vectors if source == "reserve" else None,
+        )
+
+    def _certificate(
+        self,
+        level: Level,
+        similarity: float | None,
+        miss_rate: float,
+        stages: Float64Array,
+        **evidence: object,
+    ) -> Certificate:
+        names = self.cascades[0].stage_names
+        return Certificate(
+            level,
+            similarity,
+            miss_rate,
+            thresholds={
+                n: float(s) for n, s, u in zip(names, stages, self._used, strict=True) if u
+            },
+            calibrated=self.evidence.calibrated,
+            state=self.evidence.state,
+            **evidence,  # type: ignore[arg-type]
+        )
+
+    def _points_above(self, similarity: float, rule: Rule) -> list[tuple[float, bool]]:
+        """Return the points above a similarity that are solved at, and which are natural.
+
+        Besides the ends of cells these are both ends of what is natural: planted evidence serves
+        below the lower one, and from the upper one on.
+        """
+        if rule.promise == "high_probability":
+            listed = [one for one in self.similarities if one > similarity]
+            return [(one, True) for one in listed if self._is_natural(one, rule)]
+        low, high = self._natural_range(rule)
+        points = [
+            (edge, low <= edge <= high)
+            for edge in edges_above(similarity)
+            if low <= edge <= high or planted_end(edge) == edge
+        ]
+        if similarity < low <= high:
+            points.append((low, True))
+        if low <= high and similarity < high < 1:
+            points.append((high, False))
+        return sorted(points)
+
+    def _covered(
+        self, point: float, family: ThresholdFamily, at: list[float], slack: list[Float64Array]
+    ) -> float:
+        """Return the most λ at a point with which nothing passes that the lines do not pass."""
+        relief = np.outer(point - np.array(at), self._least_slopes)
+        levels = family.levels(np.array(slack) + relief)
+        return float(levels[:, family.used].min(axis=1).max())
+
+    def _value_above(self, point: float, natural: bool, enough: float, rule: Rule) -> float:
+        """Return λ of a higher point, or less than `enough` where that much will do."""
+        if natural and (self._tested_at(point, rule, natural), rule, natural) not in self._anchors:
+            assert self.table is not None
+            rows = self.table.above(point)
+            needed = self.family(point, rule.miss_rate, natural=natural).needed(rows, point)
+            if rows.holds(needed, enough, rule.holds, self._since(point, rule)):
+                return -math.inf
+        return self._anchor(point, rule, natural).value
+
+    def _anchor(self, similarity: float, rule: Rule, natural: bool) -> _Anchor:
+        """Return λ of the cell that a similarity lies in."""
+        at = self._tested_at(similarity, rule, natural)
+        return self._anchors.get((at, rule, natural), lambda: self._solve_cell(at, rule, natural))
+
+    def _solve_cell(self, at: float, rule: Rule, natural: bool) -> _Anchor:
+        if natural:
+            assert self.table is not None
+            rows, since = self.table.above(at), self._since(at, rule)
+        elif rule.promise == "high_probability":
+            # Its confidence would be one over the draw of a seed.
+            return _Anchor(at, math.inf, natural)
+        else:
+            rows, since = self._planting.table(at, rule, FOR_PROMISE), None
+        needed = self.family(at, rule.miss_rate, natural=natural).needed(rows, at)
+        return _Anchor(at, rows.solve(needed, rule.holds, since), natural)
+
+    def _tested_at(self, similarity: float, rule: Rule, natural: bool) -> float:
+        """Return the lower end of the cell that a similarity is solved with."""
+        if rule.promise == "high_probability":
+            return similarity
+        if natural:
+            return max(lower_end(similarity), self._natural_range(rule)[0])
+        return planted_end(similarity) or similarity
+
+    def _since(self, at: float, rule: Rule) -> float | None:
+        """Return up to which similarity a promise must hold that is solved from `at` on."""
+        if rule.promise == "high_probability":
+            return None
+        return min(upper_end(at), self._natural_range(rule)[1])
+
+    def _is_known(self, similarity: float) -> bool:
+        """Tell whether all matches of the calibration queries were looked for."""
+        return similarity >= self.evidence.floor
+
+    def _is_natural(self, similarity: float, rule: Rule) -> bool:
+        """Tell whether enough calibration queries have matches at a similarity."""
+        low, high = self._natural_range(rule)
+        return low <= similarity <= high
+
+    def _natural_range(self, rule: Rule) -> tuple[float, float]:
+        """Return between which similarities enough calibration queries have matches."""
+        needed = rule.queries_needed
+        if self.table is None or len(self._best_cosines) < needed:
+            return math.inf, -math.inf
+        highest = float(self._best_cosines[-needed]) + MATCH_SLACK
+        return max(self.evidence.floor, 0.0), min(highest, 1.0)
+
+    @cached_property
+    def _best_cosines(self) -> Float64Array:
+        """The cosine of each calibration query's best match, rising."""
+        assert self.table is not None
+        best = np.full(int(self.table.queries.max(initial=-1)) + 1, -2.0)
+        np.maximum.at(best, self.table.queries, self.table.cosines)
+        return np.sort(best)
+
+    def _solve_best(self, k: int, rule: Rule) -> Plan | None:
+        if self.table is None or k > LARGEST_K:
+            return None
+        rows = self.table.nearest(k)
+        last = np.full(int(rows.queries.max()) + 1, -1.0)
+        last[rows.queries[rows.ranks == k - 1]] = rows.cosines[rows.ranks == k - 1]
+        at = last[rows.queries]
+        family = self.family(self.designed_for, rule.miss_rate, natural=True)
+        value = rows.solve(family.needed(rows, at), rule.holds)
+        if value == math.inf:
+            return None
+        lines = Thresholds.one(0.0, family.slack(value) + _ROUNDING)
+        failed = np.any(rows.needed(at) > lines.slack, axis=1)
+        certificate = self._on_evidence(None, lines, rows, failed, rule, planted=False)
+        return Plan(lines, replace(certificate, k=k), self.likely_similarities(k))
+
+    @cached_property
+    def _used(self) -> BoolArray:
+        """Which stages test anything."""
+        return self.cascades[0].stage_shares > 0
+
+    @cached_property
+    def _least_slopes(self) -> Float64Array:
+        """What a similarity lower by 1 is worth to every unit and member, at each stage."""
+        return np.asarray(np.min([one.least_slopes for one in self.cascades], axis=0))
+
+    @cached_property
+    def _slack_of_copies(self) -> Float64Array:
+        """The slack with which every vector finds itself."""
+        most = np.full(len(self.cascades[0].stage_names), -np.inf)
+        for cascade in self.cascades:
+            vectors = cascade.vectors
+            for start, stop in blocks(len(vectors), _COPIES_BLOCK):
+                rows = np.arange(start, stop)
+                scores, slopes = cascade.see(vectors[start:stop], rows - start, rows)
+                most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
+        return most + _ROUNDING
+
+
+def lowest_cosine(similarity: float) -> float:
+    """Return the cosine below which no row of a table bears on ranges.
+
+    The similarity is that of the build; searches for the k nearest need the other rows.
+    """
+    return min(lowest_known(similarity), similarity - SPARE_WIDTH) - MATCH_SLACK
+
+
+def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Array:
+    """Return −Φ⁻¹ of each stage's share of the miss rate; none for a stage without a share."""
+    return np.where(stage_shares > 0, -special.ndtri(stage_shares * miss_rate), 0.0)
+
+
+__all__ = ["Calibration", "lowest_cosine"]

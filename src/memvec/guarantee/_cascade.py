@@ -1,0 +1,49 @@
+"""What the guarantee knows of what is searched."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from memvec.types import Float32Array, Float64Array, IntArray
+
+
+class Cascade(Protocol):
+    """Stored rows, and the tests that stand before them."""
+
+    @property
+    def vectors(self) -> Float32Array:
+        """The rows, float32 unit rows, in the order in which they are stored."""
+
+    @property
+    def keys(self) -> IntArray:
+        """What each row is called."""
+
+    @property
+    def stage_names(self) -> tuple[str, ...]:
+        """What the stages test."""
+
+    @property
+    def stage_shares(self) -> Float64Array:
+        """How the stages share the matches that are missed; 0 for one that tests nothing."""
+
+    @property
+    def most_slack(self) -> Float64Array:
+        """The slack of each stage beyond which no match is lost, as far as it is known."""
+
+    @property
+    def least_slopes(self) -> Float64Array:
+        """What a similarity lower by 1 is worth to every unit and member, in slack of a stage."""
+
+    def model_spreads(self, similarity: float) -> Float64Array:
+        """Return the largest standard deviation of a match at each stage, in units of slack."""
+
+    def see(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what each stage sees of given pairs, as scores and slopes.
+
+        The similarity that a stage sees is score/slope, and its standard deviation 1/slope.
+        """
+
+
+__all__ = ["Cascade"]

@@ -1,0 +1,48 @@
+"""How a question is answered, and what is promised about the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from memvec.guarantee._certificate import Certificate
+from memvec.guarantee._thresholds import Thresholds
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Thresholds for all that is searched, solved together, and what they promise.
+
+    Attributes
+    ----------
+    thresholds : Thresholds or None
+        How strict the stages are; None misses nothing, by bounds.
+    certificate : Certificate
+        What the answer promises.
+    tries : tuple of float
+        Similarities that the k-th nearest is likely to reach, falling, of a search for these.
+    first : Plan or None
+        Of a search for the k nearest that misses nothing: how to find k that are near, fast.
+    """
+
+    thresholds: Thresholds | None
+    certificate: Certificate
+    tries: tuple[float, ...] = ()
+    first: Plan | None = None
+
+    @property
+    def n_bytes(self) -> int:
+        """What the thresholds take, as they are and as kernels read them."""
+        if self.thresholds is None:
+            return 0
+        return 2 * int(self.thresholds.at.nbytes + self.thresholds.slack.nbytes)
+
+
+def complete_plan(
+    similarity: float | None, state: str | None = None, first: Plan | None = None
+) -> Plan:
+    """Return the plan of a search that misses nothing."""
+    certificate = Certificate("exact", similarity, 0.0, bound=0.0, state=state, complete=True)
+    return Plan(None, certificate, first=first)
+
+
+__all__ = ["Plan", "complete_plan"]

@@ -1,0 +1,169 @@
+"""An index in a folder: written, and read again with everything checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec import checks
+from memvec.codes import CodeSpace, Projection
+from memvec.errors import CorruptIndexError, InvalidValueError
+from memvec.guarantee import CalibrationTable, Evidence, NullLaw
+from memvec.index._config import IndexConfig
+from memvec.index._parts import IndexParts
+from memvec.index._saved_settings import checked_evidence, mapping, saved_codes, saved_design
+from memvec.index._validity import UNSUMMED, check_arrays, has_table
+from memvec.search import CodeUnits, FloatUnits, Units, UnitSource
+from memvec.storage import open_folder, write_folder
+
+
+def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
+    """Raise where a folder is a segment of a collection, or in one: it is not to be replaced."""
+    folder = Path(path)
+    if any((one / "items" / "manifest.json").exists() for one in (folder, folder.parent)):
+        expected = "outside the segments of a collection"
+        raise InvalidValueError(checks.message("path", where, expected, folder))
+
+
+def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
+    """Write all arrays and settings to a folder, atomically."""
+    cascade = parts.units.cascade
+    units = cascade.units
+    arrays = _fields(units)
+    projection = arrays.pop("projection")
+    if projection is not None:
+        arrays["projection_mean"] = projection.mean
+        if projection.basis is not None:
+            arrays["projection_basis"] = projection.basis
+    meta: dict[str, Any] = {
+        "design": {
+            **_fields(parts.design),
+            "config": _as_json(parts.design.config),
+            "similarities": list(parts.design.similarities),
+        },
+    }
+    if isinstance(cascade, CodeUnits):
+        arrays |= {name: getattr(cascade, name) for name in _CODE_ARRAYS}
+        arrays["flips"] = cascade.space.flips
+        meta["codes"] = {
+            "prefix_scale": cascade.prefix_scale,
+            "steps": cascade.space.steps,
+            "top": cascade.space.top,
+            "gain": cascade.space.gain,
+            "own_scales": cascade.own_scales,
+        }
+    evidence = _fields(parts.evidence)
+    table, law = evidence.pop("table"), evidence.pop("null_law")
+    arrays["null_cosines"] = law.cosines
+    meta["evidence"] = evidence | {"null_dimension": law.dimension, "table": None}
+    if table is not None:
+        meta["evidence"]["table"] = table.checksum
+        arrays |= {f"calibration_{name}": array for name, array in _fields(table).items()}
+    write_folder(path, arrays, meta, where="Index.save")
+
+
+_CODE_ARRAYS = (
+    "top_blocks",
+    "top_scales",
+    "unit_runs",
+    "unit_scales",
+    "prefix",
+    "codes",
+    "code_scales",
+)
+
+
+def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
+    """Read what `save_parts` wrote; arrays are memory-mapped.
+
+    Whatever a folder holds, this returns parts that searches cannot stumble over, or raises an
+    error of memvec: everything is checked before anything is made of it.
+    """
+    arrays, meta = open_folder(path, verify=verify, unsummed=UNSUMMED)
+    try:
+        return _assembled(arrays, meta)
+    except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
+        reason = f"{error}" if isinstance(error, ValueError) else f"{error!r}"
+        raise CorruptIndexError(
+            f"The folder {os.fspath(path)!r} does not hold a whole index: {reason}"
+        ) from error
+
+
+def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
+    _complete(arrays, meta)
+    design = saved_design(meta.get("design"))
+    has_codes = design.config.codes != "none"
+    codes = saved_codes(meta.get("codes"), design.config) if has_codes else None
+    settings = checked_evidence(meta.get("evidence"))
+    check_arrays(arrays, design)
+    projection = None
+    if design.config.projects:
+        basis = arrays["projection_basis"] if design.config.turns else None
+        projection = Projection(arrays["projection_mean"], basis)
+    names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
+    units = Units(projection=projection, **{name: arrays[name] for name in names})
+    cascade: CodeUnits | FloatUnits
+    if codes is None:
+        cascade = FloatUnits.of_units(units, design.similarity, design.effective_dim)
+    else:
+        flips, dim = arrays["flips"], units.unit_vectors.shape[1]
+        cascade = CodeUnits(
+            similarity=design.similarity,
+            units=units,
+            space=CodeSpace(dim, flips, codes.steps, codes.top, codes.gain),
+            prefix_scale=codes.prefix_scale,
+            own_scales=codes.own_scales,
+            **{name: arrays[name] for name in _CODE_ARRAYS},
+        )
+    evidence = _evidence_of(arrays, settings)
+    if evidence.state != (found := units.fingerprint):
+        raise ValueError(f"the calibration belongs to an index {evidence.state!r}, not {found!r}.")
+    return IndexParts(design, UnitSource(cascade), evidence)
+
+
+def _complete(arrays: dict[str, Any], meta: dict[str, Any]) -> None:
+    """Add what was not written when there was nothing to choose."""
+    config = mapping(mapping(meta.get("design"), "design").get("config"), "config")
+    if config.setdefault("homes", 1) == 1:
+        # Runs are units; before vectors could have two homes, none were written.
+        arrays.setdefault("run_offsets", arrays["offsets"])
+        arrays.setdefault("run_rows", np.empty(0, dtype=np.int32))
+    if "member_words" not in config:
+        # Before first words could be chosen, their number was not written.
+        n_slots = max(1, arrays["run_rows"].size or arrays["keys"].size)
+        config["member_words"] = arrays["prefix"].size // n_slots if "codes" in meta else 1
+
+
+def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
+    saved, table = settings.pop("table"), None
+    if has_table(arrays):
+        names = [field.name for field in dataclasses.fields(CalibrationTable)]
+        table = CalibrationTable(**{name: arrays[f"calibration_{name}"] for name in names})
+    # All promises rest on it: it must be the one that belongs to these settings.
+    found = None if table is None else table.checksum
+    if found != saved:
+        raise ValueError(
+            f"the checksum (CRC-32) of the calibration is {found!r}, saved was {saved!r}."
+        )
+    law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
+    return Evidence(table=table, null_law=law, **settings)
+
+
+def _as_json(config: IndexConfig) -> dict[str, Any]:
+    """Return the settings; an infinite ridge, which JSON has no number for, becomes a string."""
+    settings = _fields(config)
+    if np.isinf(config.ridge):
+        settings["ridge"] = "inf"
+    return settings
+
+
+def _fields(thing: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass by name, as they are."""
+    return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
+
+
+__all__ = ["check_no_segment", "load_parts", "save_parts"]

@@ -1,0 +1,119 @@
+"""Everything that an index is made of."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from memvec.guarantee import (
+    Calibration,
+    Evidence,
+    Level,
+    NeededSlack,
+    Plan,
+    Promises,
+    Request,
+)
+from memvec.index._design import IndexDesign
+from memvec.search import Scope, Searched, Source, UnitSource, source_on
+from memvec.types import Float32Array, Float64Array, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class IndexParts:
+    """An index as one source, and as what a question is asked of.
+
+    Attributes
+    ----------
+    design : IndexDesign
+        What was chosen for the data.
+    units : UnitSource
+        The units, in the memory of this machine.
+    evidence : Evidence
+        What promises rest on.
+    device : str
+        Where the units are searched.
+    """
+
+    design: IndexDesign
+    units: UnitSource
+    evidence: Evidence
+    device: str = "cpu"
+    filtered: ClassVar[bool] = False
+
+    @cached_property
+    def source(self) -> Source:
+        """The units, where they are searched."""
+        return source_on(self.device, self.units, "Index.to")
+
+    @cached_property
+    def scopes(self) -> tuple[Scope, ...]:
+        """All of the one source."""
+        return (Scope(self.source),)
+
+    @cached_property
+    def searched(self) -> Searched:
+        """How many vectors there are, and what unrelated ones score."""
+        return Searched(self.design.n_vectors, self.design.n_vectors, self.evidence.null_law)
+
+    @cached_property
+    def promises(self) -> Promises:
+        """What searches may ask for."""
+        made = self.design
+        calibration = Calibration(
+            (self.units.cascade,),
+            self.evidence,
+            made.similarity,
+            made.similarities,
+            made.config.seed,
+        )
+        default = Request(made.miss_rate, made.guarantee, made.confidence, explicit=False)
+        return Promises(calibration, default)
+
+    def range_plan(self, similarity: float, request: Request, where: str) -> Plan:
+        """Return how to find everything above a similarity."""
+        return self.promises.for_range(similarity, request, where)
+
+    def nearest_plan(self, k: int, request: Request, where: str) -> Plan:
+        """Return how to find the k nearest."""
+        return self.promises.for_best(k, request, where)
+
+    def watched(self, similarity: float, request: Request, level: Level) -> WatchedRange:
+        """Return a range as the watch for drift sees it."""
+        return WatchedRange(self, similarity, request, level)
+
+    def with_evidence(self, evidence: Evidence) -> IndexParts:
+        """Return the same index, calibrated on something else."""
+        return dataclasses.replace(self, evidence=evidence)
+
+
+@dataclass(frozen=True)
+class WatchedRange:
+    """A range that an index is asked for, as the watch for drift sees it."""
+
+    parts: IndexParts
+    similarity: float
+    request: Request
+    level: Level
+    #: An index does not change: only a new calibration starts the watch again.
+    version: None = None
+
+    @property
+    def place(self) -> tuple[float, Request]:
+        """What is asked for."""
+        return self.similarity, self.request
+
+    def begin(self) -> tuple[NeededSlack, Float64Array] | None:
+        """Return how scores are found, and those of the calibration queries."""
+        return self.parts.promises.needed_slack(self.similarity, self.request, self.level)
+
+    def seen(
+        self, queries: Float32Array, query_of: IntArray, ids: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the stages see of given pairs."""
+        return self.parts.units.see(queries, query_of, ids)
+
+
+__all__ = ["IndexParts"]

@@ -1,0 +1,84 @@
+"""Sources, and the one path through them: thresholds, bounds, the k nearest, one result."""
+
+from memvec.search._blocks import ALL_ALLOWED, ANYTHING
+from memvec.search._bounds import BoundedSearch, Caps
+from memvec.search._code_units import CodeUnits
+from memvec.search._explain import Explanation, StageView, draw_unit_test, stage_views
+from memvec.search._float_units import FloatUnits
+from memvec.search._hits import HitRow, Hits, IdArray, Searched, TopHits, Work
+from memvec.search._nearest import search_nearest
+from memvec.search._plain_rows import PlainRows, scan_rows
+from memvec.search._searcher import (
+    Target,
+    explain,
+    find_nearest,
+    find_range,
+    measure,
+    observe_nearest,
+    observe_range,
+    rate_of_recall,
+    sampled,
+)
+from memvec.search._selected import (
+    Select,
+    promise_of_selection,
+    search_selected,
+    selection,
+    some_unit_selected,
+)
+from memvec.search._source import (
+    Scope,
+    Source,
+    UnitSource,
+    are_few,
+    compare_scopes,
+    register_device,
+    search_scopes,
+    source_on,
+)
+from memvec.search._units import Units
+
+__all__ = [
+    "ALL_ALLOWED",
+    "ANYTHING",
+    "BoundedSearch",
+    "Caps",
+    "CodeUnits",
+    "Explanation",
+    "FloatUnits",
+    "HitRow",
+    "Hits",
+    "IdArray",
+    "PlainRows",
+    "Scope",
+    "Searched",
+    "Select",
+    "Source",
+    "StageView",
+    "Target",
+    "TopHits",
+    "UnitSource",
+    "Units",
+    "Work",
+    "are_few",
+    "compare_scopes",
+    "draw_unit_test",
+    "explain",
+    "find_nearest",
+    "find_range",
+    "measure",
+    "observe_nearest",
+    "observe_range",
+    "promise_of_selection",
+    "rate_of_recall",
+    "register_device",
+    "sampled",
+    "scan_rows",
+    "search_nearest",
+    "search_scopes",
+    "search_selected",
+    "selection",
+    "some_unit_selected",
+    "source_on",
+    "stage_views",
+]

@@ -1,0 +1,77 @@
+"""Blocks of queries: several threads share them, and what they find is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+
+from memvec.kernels import run_blocks
+from memvec.matches import N_COUNTS, Matches
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
+
+# A similarity below every cosine, at which everything matches.
+ANYTHING = -2.0
+# Which ids may be hits, where all may: no search looks anything up.
+ALL_ALLOWED: BoolArray = np.empty(0, dtype=bool)
+# Queries that one thread answers at a time; those of a block share the reading of unit codes.
+_QUERY_BLOCK = 16
+_INT64 = np.dtype(np.int64)
+# Hits that a block of queries has room for before it is asked again with more.
+_ROOM = 16_384
+
+
+# Where a block of queries puts its hits, in the order of the kernels' arguments: bounds, ids,
+# scores, counts.
+Room: TypeAlias = tuple[IntArray, IntArray, Float64Array, IntArray]
+
+
+def _room_of(n_queries: int, n_hits: int) -> Room:
+    return (
+        np.empty(n_queries + 1, _INT64),
+        np.empty(n_hits, _INT64),
+        np.empty(n_hits),
+        np.empty((n_queries, N_COUNTS), _INT64),
+    )
+
+
+def room_for(similarity: float, n_vectors: int) -> int:
+    """Return how many hits a query has room for, before it is asked again with more."""
+    return n_vectors if similarity == ANYTHING else _ROOM // _QUERY_BLOCK
+
+
+def search_blocks(
+    some: Callable[[Float32Array, Room], int],
+    queries: Float32Array,
+    room_each: int,
+    threads: int | None,
+) -> Matches:
+    """Search blocks of queries, several threads sharing them, and join their hits."""
+    if len(queries) <= _QUERY_BLOCK:
+        return _search_block(some, queries, room_each)
+    parts: dict[int, Matches] = {}
+
+    def search_block(start: int, stop: int) -> None:
+        parts[start] = _search_block(some, queries[start:stop], room_each)
+
+    run_blocks(search_block, len(queries), _QUERY_BLOCK, threads=threads)
+    return Matches.stacked([parts[start] for start in sorted(parts)])
+
+
+def _search_block(
+    some: Callable[[Float32Array, Room], int], queries: Float32Array, room_each: int
+) -> Matches:
+    """Search a block of queries, twice where there are more hits than there was room for."""
+    n_queries = len(queries)
+    room = _room_of(n_queries, room_each * n_queries)
+    n_hits = some(queries, room)
+    if n_hits > room_each * n_queries:
+        room = _room_of(n_queries, n_hits)
+        some(queries, room)
+    bounds, ids, scores, counts = room
+    # A copy: who keeps the ids of some hits need not keep the room for all that might have been.
+    return Matches(bounds, ids[:n_hits].copy(), scores[:n_hits], counts)
+
+
+__all__ = ["ALL_ALLOWED", "ANYTHING", "Room", "room_for", "search_blocks"]

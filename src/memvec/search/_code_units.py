@@ -1,0 +1,275 @@
+"""Units that are tested by codes: groups, units, first words of members, whole codes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import ClassVar
+
+import numpy as np
+
+from memvec.codes import CodeSpace
+from memvec.guarantee import Thresholds
+from memvec.kernels import N_STAGES, PREFIX_STAGE, calibrate_codes, estimate_scores, search_codes
+from memvec.matches import Matches
+from memvec.search._blocks import ALL_ALLOWED, Room, room_for, search_blocks
+from memvec.search._units import Units
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordArray
+
+# Standard deviations of a code's noise that no match needs: a Gaussian exceeds them three times in
+# a million, and the noise of a match is smaller.
+_MOST_CODE_SLACK = 4.5
+
+
+@dataclass(frozen=True, eq=False)
+class CodeUnits:
+    """Search by sign codes: units, first words of members, whole codes of members.
+
+    Attributes
+    ----------
+    similarity : float
+        At which the better of a vector's two homes is told, in calibration.
+    units : Units
+        What is searched.
+    space : CodeSpace
+        Rotation and quantisation.
+    top_blocks : ndarray of shape (n_blocks, n_top_words, BLOCK)
+        Codes of the groups, or of the units where there are none, word by word in blocks.
+    top_scales : ndarray of shape (n_blocks * BLOCK,)
+        What a match 1 scores on each of them, in units of its code.
+    unit_runs : ndarray of shape (n_tested * n_unit_words,)
+        Codes of the units, word by word inside each group; empty without groups.
+    unit_scales : ndarray of shape (n_tested,)
+        What a match 1 scores on each unit, in units of its code.
+    prefix : ndarray of shape (n_slots * n_prefix,)
+        First words of the members' codes, word by word inside each unit; guests are among them.
+    prefix_scale : float
+        The mean sum of magnitudes behind them.
+    codes : ndarray of shape (n_vectors, n_words)
+        Whole codes of the members.
+    code_scales : ndarray of shape (n_vectors,)
+        Their sums of magnitudes.
+    own_scales : bool
+        Whether each member has its own; the paper's codes have one for all.
+    """
+
+    similarity: float
+    units: Units
+    space: CodeSpace
+    top_blocks: WordArray
+    top_scales: Float32Array
+    unit_runs: WordArray
+    unit_scales: Float32Array
+    prefix: WordArray
+    prefix_scale: float
+    codes: WordArray
+    code_scales: Float32Array
+    own_scales: bool
+
+    @property
+    def vectors(self) -> Float32Array:
+        """The members, in unit order."""
+        return self.units.vectors
+
+    @property
+    def keys(self) -> IntArray:
+        """The id of each member."""
+        return self.units.keys
+
+    def model_spreads(self, similarity: float) -> Float64Array:
+        """Return 1 for every stage: the noise of codes, which outweighs that of random units."""
+        return np.ones(N_STAGES)
+
+    stage_names: ClassVar[tuple[str, ...]] = ("group", "unit", "prefix", "code")
+
+    @property
+    def stage_shares(self) -> Float64Array:
+        """Most to the first tests, as what they let pass costs most; little to the last."""
+        if self.units.n_groups:
+            return np.array([0.4, 0.25, 0.28, 0.07])
+        return np.array([0.0, 0.55, 0.38, 0.07])
+
+    @property
+    def most_slack(self) -> Float64Array:
+        """Codes of members see nothing but the noise of the code, unless vectors are projected."""
+        of_codes = _MOST_CODE_SLACK if self.codes_have_angles else np.inf
+        return np.array([np.inf, np.inf, of_codes, of_codes])
+
+    @cached_property
+    def least_slopes(self) -> Float64Array:
+        """The least gain·scale/√Σv² at each stage; √Σv² is at most top·√bits."""
+        n_top = self.units.n_groups or self.units.n_tested
+        scales = [
+            self.top_scales[:n_top].min(initial=np.inf),
+            self.unit_scales.min(initial=np.inf),
+            self.prefix_scale,
+            self.code_scales.min(),
+        ]
+        words = [self.space.n_words, self.space.n_words, self.n_prefix, self.space.n_words]
+        spreads = self.space.top * np.sqrt(64.0 * np.array(words))
+        return np.asarray(self.space.gain * np.array(scales) / spreads)
+
+    @cached_property
+    def unit_codes(self) -> WordArray:
+        """The codes of the units, one a row, put together from where the search reads them."""
+        units = self.units
+        if not units.n_groups:
+            n_words = self.top_blocks.shape[1]
+            rows = self.top_blocks.transpose(0, 2, 1).reshape(-1, n_words)
+            return np.ascontiguousarray(rows[: units.n_tested])
+        n_words = len(self.unit_runs) // units.n_tested
+        codes = np.empty((units.n_tested, n_words), dtype=np.uint64)
+        for start, stop in pairwise(units.group_offsets):
+            run = self.unit_runs[start * n_words : stop * n_words]
+            codes[start:stop] = run.reshape(n_words, stop - start).T
+        return codes
+
+    @property
+    def codes_have_angles(self) -> bool:
+        """Whether the scale of a code tells the angle between it and its vector."""
+        return self.units.projection is None and self.own_scales
+
+    @property
+    def n_prefix(self) -> int:
+        """Words of a member's code that are tested first."""
+        return len(self.prefix) // int(self.units.run_offsets[-1])
+
+    def search(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        thresholds: Thresholds,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Matches:
+        """Return the matches of all queries."""
+        at, slack = thresholds.for_kernel
+        units, arrays = self.units, self._searched
+        search: Callable[..., int] = search_codes
+
+        def some(rows: Float32Array, room: Room) -> int:
+            tested = rows if units.projection is None else units.as_tested(rows)
+            return search(rows, tested, similarity, at, slack, *arrays, allowed, *room)
+
+        return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
+
+    @cached_property
+    def _searched(self) -> tuple[object, ...]:
+        """What the kernel is given for every search, in its order."""
+        units, space = self.units, self.space
+        return (
+            space.flips,
+            np.float32(space.steps),
+            space.top,
+            np.float32(space.gain),
+            self.top_blocks,
+            self.top_scales,
+            units.group_offsets,
+            self.unit_runs,
+            self.unit_scales,
+            units.n_tested,
+            units.run_offsets,
+            units.run_rows,
+            units.homes,
+            units.largest_run,
+            self.prefix,
+            self._scale_ranges,
+            self.codes,
+            self.code_scales,
+            units.vectors,
+            units.keys,
+        )
+
+    @cached_property
+    def _scale_ranges(self) -> Float32Array:
+        """The least and the largest scale of each stage; (0, 0) where it tests nothing."""
+        n_top = self.units.n_groups or self.units.n_tested
+        of_first_words = np.array([self.prefix_scale], dtype=np.float32)
+        stages = [self.top_scales[:n_top], self.unit_scales, of_first_words, self.code_scales]
+        ranges = [(one.min(), one.max()) if len(one) else (0.0, 0.0) for one in stages]
+        return np.array(ranges, dtype=np.float32)
+
+    def see(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the stages see of given pairs, at the better of a row's two homes.
+
+        The better one is that of the similarity the index is designed for. Elsewhere the other may
+        be: then more is found than calibration knows of.
+        """
+        seen, *others = self.see_homes(queries, query_of, row_of)
+        for other in others:
+            better = (self._needed(*other) < self._needed(*seen))[:, np.newaxis]
+            seen = np.where(better, other[0], seen[0]), np.where(better, other[1], seen[1])
+        return seen
+
+    def see_homes(
+        self, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> list[tuple[Float32Array, Float32Array]]:
+        """Return what the stages see at the home of each row, and at its second home."""
+        homes = [self.units.unit_of(row_of)]
+        if len(self.units.run_rows):
+            homes.append(self.units.second_homes[row_of].astype(np.int64))
+        return [self._see_at(units, queries, query_of, row_of) for units in homes]
+
+    def _needed(self, scores: Float32Array, slopes: Float32Array) -> Float32Array:
+        """Return the slack that the tests of groups and units need of each pair."""
+        needed = self.similarity * slopes[:, :PREFIX_STAGE] - scores[:, :PREFIX_STAGE]
+        return np.asarray(needed.max(axis=1))
+
+    def _see_at(
+        self, unit_of: IntArray, queries: Float32Array, query_of: IntArray, row_of: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return what the stages see of given pairs, whose rows are tested in given units."""
+        space, units = self.space, self.units
+        scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
+        calibrate_codes(
+            units.as_tested(queries),
+            query_of,
+            row_of,
+            unit_of,
+            np.searchsorted(units.group_offsets, unit_of, side="right") - 1,
+            space.flips,
+            np.float32(space.steps),
+            space.top,
+            np.float32(space.gain),
+            self.top_blocks,
+            self.top_scales,
+            units.group_offsets,
+            self.unit_runs,
+            self.unit_scales,
+            units.n_tested,
+            self.n_prefix,
+            np.float32(self.prefix_scale),
+            self.codes,
+            self.code_scales,
+            scores,
+            slopes,
+        )
+        return scores, slopes
+
+    def unit_scores(self, query: Float32Array) -> Float32Array:
+        """Return the estimated score of every unit, in shares of what a match 1 would score."""
+        space = self.space
+        estimates = np.empty(self.units.n_tested, dtype=np.float32)
+        [tested] = self.units.as_tested(query[np.newaxis])
+        estimate_scores(
+            tested,
+            space.flips,
+            np.float32(space.steps),
+            space.top,
+            np.float32(space.gain),
+            self.unit_codes,
+            self.unit_scales,
+            estimates,
+        )
+        return estimates
+
+    def unit_similarities(self, query: Float32Array) -> Float32Array:
+        """Return the unit scores as similarities, which they are already."""
+        return self.unit_scores(query)
+
+
+__all__ = ["CodeUnits"]

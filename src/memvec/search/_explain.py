@@ -1,0 +1,191 @@
+"""Why a vector was, or was not, returned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from memvec.errors import MissingExtraError
+from memvec.guarantee import Certificate, Significance, Thresholds
+from memvec.kernels import MATCH_SLACK
+from memvec.search._code_units import CodeUnits
+from memvec.search._float_units import FloatUnits
+from memvec.types import Float32Array, IntArray
+
+_STAGE_TITLES = {
+    "group": "memory vector of its group",
+    "unit": "memory vector of its unit",
+    "prefix": "first words of its code",
+    "code": "whole code",
+}
+
+
+@dataclass(frozen=True)
+class StageView:
+    """What one stage saw of a pair, in units of the similarity.
+
+    Attributes
+    ----------
+    name : {"group", "unit", "prefix", "code"}
+        The stage.
+    score : float
+        The similarity as the stage estimates it.
+    threshold : float
+        τ, the least that passes.
+    spread : float
+        σ, the standard deviation of the estimate of a match.
+    """
+
+    name: str
+    score: float
+    threshold: float
+    spread: float
+
+    @property
+    def margin(self) -> float:
+        """How far the score is above the threshold, in standard deviations."""
+        return (self.score - self.threshold) / self.spread if self.spread > 0 else np.inf
+
+    @property
+    def passed(self) -> bool:
+        """Whether the pair went on to the next stage."""
+        return self.score >= self.threshold
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What each stage of a search saw of one query and one vector.
+
+    Attributes
+    ----------
+    id : int or str
+        The vector.
+    score : float
+        The cosine of the two.
+    similarity : float
+        What was asked for.
+    stages : tuple of StageView
+        The tests, in order; no test of units where the vector is a stray or of the reserve, and
+        none at all where everything is visited.
+    significance : Significance
+        How often an unrelated vector scores as high.
+    certificate : Certificate
+        The promise of the search.
+    figure : matplotlib.figure.Figure or None
+        Densities, thresholds and scores, where they were asked for.
+    """
+
+    id: int | str
+    score: float
+    similarity: float
+    stages: tuple[StageView, ...]
+    significance: Significance
+    certificate: Certificate
+    figure: Any = None
+
+    @property
+    def matches(self) -> bool:
+        """Whether the score reaches the similarity."""
+        return self.score >= self.similarity - MATCH_SLACK
+
+    @property
+    def stopped_by(self) -> StageView | None:
+        """The first stage that did not let the pair pass."""
+        return next((stage for stage in self.stages if not stage.passed), None)
+
+    @property
+    def returned(self) -> bool:
+        """Whether the search returns the vector."""
+        return self.matches and self.stopped_by is None
+
+    @property
+    def reason(self) -> str:
+        """One sentence on the outcome."""
+        if not self.matches:
+            return f"Not returned: its score {self.score:.4f} is below {self.similarity:g}."
+        if self.stopped_by is None:
+            return "Returned."
+        stage = self.stopped_by
+        return (
+            f"Missed: the {_STAGE_TITLES[stage.name]} scored {stage.score:.3f}, "
+            f"below its threshold {stage.threshold:.3f}."
+        )
+
+    def __str__(self) -> str:
+        lines = [
+            f"Vector {self.id}: {self.reason}",
+            f"  score {self.score:.4f} for {self.similarity:g} asked; {self.significance}",
+        ]
+        if self.stages:
+            lines.append(f"  {'stage':<28}{'score':>8}{'threshold':>11}{'margin':>10}")
+        for stage in self.stages:
+            mark = "" if stage.passed else "  stops here"
+            lines.append(
+                f"  {_STAGE_TITLES[stage.name]:<28}{stage.score:>8.3f}{stage.threshold:>11.3f}"
+                f"{stage.margin:>8.1f} σ{mark}"
+            )
+        return "\n".join(lines)
+
+
+def stage_views(
+    cascade: CodeUnits | FloatUnits,
+    query: Float32Array,
+    row: IntArray,
+    thresholds: Thresholds,
+) -> tuple[StageView, ...]:
+    """Return what each stage sees of a query, shape (1, dim), and a member, by its row.
+
+    Of two homes, the one by which the search finds the member is shown, or else the better one.
+    """
+    only = np.zeros(1, np.int64)
+    seen = [*cascade.see_homes(query, only, row), cascade.see(query, only, row)]
+    [scores], [slopes] = next((view for view in seen if thresholds.passes(*view).all()), seen[-1])
+    return tuple(
+        StageView(
+            name,
+            float(score / slope),
+            float((thresholds.at - thresholds.slack[:, stage] / slope).min()),
+            float(1 / slope),
+        )
+        for stage, (name, score, slope) in enumerate(
+            zip(cascade.stage_names, scores, slopes, strict=True)
+        )
+        if slope > 0
+    )
+
+
+def draw_unit_test(view: StageView, similarity: float, scores: Float32Array) -> Any:
+    """Return a figure of the unit test: all units' scores, the law of a match, τ, and the pair.
+
+    Parameters
+    ----------
+    view : StageView
+        The unit test of the pair.
+    similarity : float
+        α₀, where the scores of matches lie.
+    scores : ndarray of shape (n_units,)
+        The query's scores on all units: what unrelated units score.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("explain(plot=True)", "matplotlib", "plot") from error
+    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    axes = figure.subplots()
+    axes.hist(scores, bins=60, density=True, color="0.8", label="all units (H0)")
+    spread = max(view.spread, 1e-6)
+    low = min(float(scores.min()), view.score, view.threshold) - spread
+    grid = np.linspace(low, similarity + 4 * spread, 400)
+    law = np.exp(-0.5 * ((grid - similarity) / spread) ** 2) / (spread * np.sqrt(2 * np.pi))
+    axes.plot(grid, law, color="0.2", label=f"matches at {similarity:g} (H1)")
+    axes.axvline(view.threshold, color="0.2", linestyle="--", label="threshold τ")
+    axes.axvline(view.score, color="tab:red", label="this vector's unit")
+    axes.set_xlabel("score of a unit, in units of the similarity")
+    axes.set_ylabel("density")
+    axes.legend(frameon=False)
+    return figure
+
+
+__all__ = ["Explanation", "StageView", "draw_unit_test", "stage_views"]

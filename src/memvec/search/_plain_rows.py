@@ -1,0 +1,121 @@
+"""Rows that are in no unit: scored one by one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from memvec.guarantee import Thresholds
+from memvec.kernels import collect_matches, run_blocks
+from memvec.matches import Matches, MatchRow
+from memvec.search._blocks import ALL_ALLOWED
+from memvec.search._explain import StageView
+from memvec.types import BoolArray, Float32Array, IntArray
+
+# Queries that one thread answers at a time.
+_QUERY_BLOCK = 4
+
+
+def scan_rows(
+    vectors: Float32Array,
+    ids: IntArray,
+    queries: Float32Array,
+    similarity: float,
+    threads: int | None,
+    allowed: BoolArray = ALL_ALLOWED,
+    *,
+    n_allowed: int | None = None,
+) -> Matches:
+    """Return all rows above a similarity, by scoring every one.
+
+    Parameters
+    ----------
+    vectors, ids : ndarray
+        Unit rows, and what each is called.
+    allowed : ndarray of bool
+        By id; all rows may be hits where it is empty.
+    n_allowed : int, optional
+        How many rows are allowed, for the count of work; all by default.
+    """
+    offsets, first = np.array([0, len(vectors)]), np.zeros(1, np.int64)
+    found: dict[int, MatchRow] = {}
+
+    def answer(start: int, stop: int) -> None:
+        kept, scores = np.empty(len(vectors), dtype=np.int64), np.empty(len(vectors))
+        for query in range(start, stop):
+            n = collect_matches(
+                queries[query], vectors, ids, offsets, first, similarity, allowed, kept, scores
+            )
+            found[query] = MatchRow(kept[:n].copy(), scores[:n].copy())
+
+    if len(vectors):
+        run_blocks(answer, len(queries), _QUERY_BLOCK, threads=threads)
+    none = MatchRow(np.empty(0, dtype=np.int64), np.empty(0))
+    rows = [found.get(query, none) for query in range(len(queries))]
+    n_scored = len(vectors) if n_allowed is None else n_allowed
+    spent = np.tile([0, 0, n_scored, 0, n_scored], (len(queries), 1))
+    return Matches.of_rows(rows, spent)
+
+
+@dataclass(frozen=True, eq=False)
+class PlainRows:
+    """Rows as a source that misses nothing; ids are row numbers.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_rows, dim)
+        Unit rows.
+    """
+
+    vectors: Float32Array
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def search(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        thresholds: Thresholds | None,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Matches:
+        """Return everything above a similarity, whatever the thresholds."""
+        return self.compare_all(queries, similarity, threads, allowed)
+
+    def compare_all(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        threads: int | None = None,
+        allowed: BoolArray = ALL_ALLOWED,
+        progress: bool | None = False,
+    ) -> Matches:
+        """Return everything above a similarity, by comparing everything that is allowed."""
+        chosen = np.arange(len(self)) if not len(allowed) else np.flatnonzero(allowed)
+        if not len(chosen):
+            return scan_rows(self.vectors[:0], chosen, queries, similarity, threads)
+        rows = np.arange(chosen[0], chosen[-1] + 1)
+        # To pass over some of what lies together takes less than to copy the others.
+        if len(rows) <= 2 * len(chosen):
+            lying = self.vectors[rows[0] : rows[-1] + 1]
+            some = ALL_ALLOWED if len(rows) == len(chosen) else allowed
+            return scan_rows(lying, rows, queries, similarity, threads, some, n_allowed=len(chosen))
+        return scan_rows(self.vectors[chosen], chosen, queries, similarity, threads)
+
+    def see(
+        self, queries: Float32Array, query_of: IntArray, ids: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return NaN: no stage sees these rows."""
+        nothing = np.full((len(ids), 1), np.nan, dtype=np.float32)
+        return nothing, nothing
+
+    def stages(
+        self, query: Float32Array, row: int, thresholds: Thresholds | None
+    ) -> tuple[StageView, ...]:
+        """Return nothing: no stage tests these rows."""
+        return ()
+
+
+__all__ = ["PlainRows", "scan_rows"]

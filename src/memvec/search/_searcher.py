@@ -1,0 +1,192 @@
+"""The one path from a question to its answer, over any sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Protocol
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import InvalidValueError
+from memvec.guarantee import (
+    Asked,
+    Certificate,
+    Level,
+    Measurement,
+    Monitor,
+    Plan,
+    Request,
+    Thresholds,
+    Watched,
+    significance,
+)
+from memvec.kernels import canonical_score_pairs
+from memvec.matches import Matches
+from memvec.search._explain import Explanation
+from memvec.search._hits import Searched
+from memvec.search._nearest import search_nearest
+from memvec.search._source import Scope, Source, compare_scopes, search_scopes
+from memvec.types import Float32Array
+
+
+class Target(Protocol):
+    """What one question is asked of: sources, and promises about all of them together."""
+
+    @property
+    def scopes(self) -> Sequence[Scope]:
+        """What is searched."""
+
+    @property
+    def filtered(self) -> bool:
+        """Whether a filter left some rows out."""
+
+    @property
+    def searched(self) -> Searched:
+        """How much there is, and what unrelated vectors score."""
+
+    def range_plan(self, similarity: float, request: Request, where: str) -> Plan:
+        """Return how to find everything above a similarity."""
+
+    def nearest_plan(self, k: int, request: Request, where: str) -> Plan:
+        """Return how to find the k nearest."""
+
+    def watched(self, similarity: float, request: Request, level: Level) -> Watched:
+        """Return a range as the watch for drift sees it."""
+
+
+def find_range(
+    target: Target, rows: Float32Array, similarity: float, plan: Plan, threads: int | None
+) -> Matches:
+    """Return everything above a similarity, by a plan."""
+    return search_scopes(target.scopes, rows, similarity, plan.thresholds, threads)
+
+
+def find_nearest(
+    target: Target, rows: Float32Array, k: int, plan: Plan, threads: int | None
+) -> Matches:
+    """Return the k nearest and all that are as near, by a plan."""
+    scopes = target.scopes
+
+    def find(some: Float32Array, similarity: float, thresholds: Thresholds | None) -> Matches:
+        return search_scopes(scopes, some, similarity, thresholds, threads)
+
+    return search_nearest(find, rows, k, plan)
+
+
+def observe_range(
+    target: Target,
+    monitor: Monitor,
+    rows: Float32Array,
+    found: Matches,
+    plan: Plan,
+    request: Request,
+    share: float,
+) -> Certificate:
+    """Take note of live queries, and return the certificate with what is known against it.
+
+    What a filter leaves is neither watched nor compared, nor are answers that miss nothing.
+
+    Parameters
+    ----------
+    share : float
+        Of the queries, to be compared with the exhaustive search.
+    """
+    certificate = plan.certificate
+    plain = not certificate.complete and not target.filtered
+    looked_at, compared = monitor.count(len(rows), share if plain else 0.0)
+    similarity = certificate.similarity
+    if looked_at:
+        question = None
+        if plain and certificate.natural and similarity is not None:
+            question = target.watched(similarity, request, certificate.level)
+        monitor.look_at(looked_at, rows, found, question)
+    if not plain or similarity is None:
+        return certificate
+    asked = Asked(similarity, request.allowed, certificate.level)
+    if compared:
+        truth = partial(_truth, target, similarity)
+        monitor.compare(compared, rows, found, asked, truth)
+    return monitor.marked(certificate, asked)
+
+
+def observe_nearest(
+    monitor: Monitor, rows: Float32Array, found: Matches, certificate: Certificate
+) -> Certificate:
+    """Take note of live queries for the nearest, which are not compared."""
+    looked_at, _ = monitor.count(len(rows))
+    monitor.look_at(looked_at, rows, found, None)
+    return monitor.marked(certificate)
+
+
+def _truth(target: Target, similarity: float, rows: Float32Array) -> Matches:
+    return compare_scopes(target.scopes, rows, similarity)
+
+
+def measure(
+    target: Target,
+    rows: Float32Array,
+    similarity: float,
+    request: Request,
+    where: str,
+    progress: bool | None,
+) -> Measurement:
+    """Compare answers with the exhaustive search; such queries are not live ones."""
+    plan = target.range_plan(similarity, request, where)
+    found = find_range(target, rows, similarity, plan, None)
+    truth = compare_scopes(target.scopes, rows, similarity, progress=progress)
+    return Measurement.of_answer(truth, found, request.allowed)
+
+
+def explain(
+    source: Source,
+    vector: Float32Array,
+    row: int,
+    name: int | str,
+    query: Float32Array,
+    similarity: float,
+    plan: Plan,
+    searched: Searched,
+) -> Explanation:
+    """Tell what each stage of a source sees of a query and one of its rows."""
+    zero = np.zeros(1, dtype=np.int64)
+    pair = query[np.newaxis], np.ascontiguousarray(vector[np.newaxis])
+    [score] = canonical_score_pairs(*pair, zero, zero)
+    surprise = significance(searched.null_law, float(score), searched.n_candidates)
+    stages = source.stages(query, row, plan.thresholds)
+    return Explanation(name, float(score), similarity, stages, surprise, plan.certificate)
+
+
+def sampled(rows: Float32Array, sample: int | None, seed: int, where: str) -> Float32Array:
+    """Return some of the queries, drawn at random; all where no number is given."""
+    if sample is None:
+        return rows
+    wanted = min(checks.integer(sample, "sample", where), len(rows))
+    drawn = np.random.default_rng(seed).choice(len(rows), wanted, replace=False)
+    return rows[np.sort(drawn)]
+
+
+def rate_of_recall(
+    miss_rate: float | None, target_recall: float | None, where: str
+) -> float | None:
+    """Return the miss rate that is asked for by either name."""
+    if target_recall is None:
+        return miss_rate
+    if miss_rate is not None:
+        expected = "left out where 'miss_rate' is given"
+        raise InvalidValueError(checks.message("target_recall", where, expected, target_recall))
+    return 1 - checks.miss_rate(target_recall, where, "target_recall")
+
+
+__all__ = [
+    "Target",
+    "explain",
+    "find_nearest",
+    "find_range",
+    "measure",
+    "observe_nearest",
+    "observe_range",
+    "rate_of_recall",
+    "sampled",
+]
