@@ -116,7 +116,7 @@ def _costs(
 
     def search(of: Thresholds) -> int:
         found = cascade.search(queries, pool.similarity, of, 1)
-        return int(found.counts[:, 2].sum())
+        return int(found.spent[:, 2].sum())
 
     members = {level: search(of) for level, of in lines.items()}
     return interleaved({k: lambda of=of: search(of) for k, of in lines.items()}, rounds), members

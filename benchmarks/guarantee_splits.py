@@ -67,14 +67,14 @@ class Draw:
     def lines(self, level: str, miss_rate: float) -> Thresholds:
         """Return the thresholds of a level; "oracle" takes the best that hold for the judges."""
         if level == "model":
-            return self.calibration.by_model(self.similarity, miss_rate).lines
+            return self.calibration.by_model(self.similarity, miss_rate).thresholds
         if level == "oracle":
             return self._oracle(miss_rate)
         rule = Rule(level, miss_rate)  # type: ignore[arg-type]
         slack = self.calibration.for_range(self.similarity, rule)
         if slack is None or slack.certificate.planted:
             raise ValueError(f"Too few of the queries have matches for {rule}.")
-        return slack.lines
+        return slack.thresholds
 
     def _oracle(self, miss_rate: float) -> Thresholds:
         solver, rule = self.calibration, OracleRule("expected", miss_rate)

@@ -62,10 +62,10 @@ def test_search_finds_what_is_allowed_of_what_it_finds(index, share, slack):
     if np.isinf(slack):
         assert hits(found)[3] == naive.matches(ROWS, ROWS[3], SIMILARITY, allowed=allowed)
     # Units and first words are tested alike; what follows is spared.
-    np.testing.assert_array_equal(found.counts[:, :3], whole.counts[:, :3])
-    assert (found.counts[:, 3:] <= whole.counts[:, 3:]).all()
+    np.testing.assert_array_equal(found.spent[:, :3], whole.spent[:, :3])
+    assert (found.spent[:, 3:] <= whole.spent[:, 3:]).all()
     if share == 0.0:
-        assert not found.counts[:, 3:].any()
+        assert not found.spent[:, 3:].any()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 1.0])
@@ -74,7 +74,7 @@ def test_exact_search_misses_nothing_that_is_allowed(index, share):
     found = index.source.bounds.search(ROWS[:10], SIMILARITY, 1, allowed)
     expected = [naive.matches(ROWS, row, SIMILARITY, allowed=allowed) for row in ROWS[:10]]
     assert hits(found) == expected
-    assert (found.counts[:, 4] <= allowed.sum()).all()
+    assert (found.spent[:, 4] <= allowed.sum()).all()
 
 
 @settings(deadline=None, max_examples=20)
