@@ -48,7 +48,7 @@ test-all: lint ## Run every test, the slow ones too
 test-extras: $(EXTRAS_READY) ## Run the suites of the extras: so far, thousands of damaged and forged folders
 	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
 
-lint: $(READY) ## ruff, mypy strict on src, the import rule between rooms
+lint: $(READY) ## ruff, mypy strict on src and paper, the import rule between rooms
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -58,7 +58,7 @@ bench: $(BENCH_READY) ## Measure against the peers, half an hour; prints tables 
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
 
 reproduce: $(READY) ## Recompute the paper's figures and tables, and docs/paper.md (DATA=folder of data sets)
-	$(BIN)/memvec reproduce --scale small $(if $(DATA),--data $(DATA)) --report $(if $(DATA),,--page results/paper.md) $(if $(wildcard $(DATA)/st-lucia/images),--describe)
+	$(BIN)/python -m paper --scale small $(if $(DATA),--data $(DATA)) --report $(if $(DATA),,--page results/paper.md) $(if $(wildcard $(DATA)/st-lucia/images),--describe)
 
 clean: ## Remove .venv and caches
 	rm -rf $(VENV) $(EXTRAS) .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,10 +1,10 @@
 """The paper's figures, tables and errata, each recomputed by name.
 
 `EXPERIMENTS` holds them; `run_experiment` runs one at a scale and keeps what came of it, and
-`write_report` makes the page of all.
+`write_report` makes the page of all. On the command line: ``python -m paper --help``.
 """
 
-from memvec.experiments._data import (
+from paper.data_sets import (
     MADE_UP,
     PHOTO_FOLDERS,
     TRAINING_FOLDER,
@@ -12,12 +12,12 @@ from memvec.experiments._data import (
     DataFolders,
     photo_kind,
 )
-from memvec.experiments._errata import ErratumRow, errata_rows, errata_table
-from memvec.experiments._experiment import SCALES, Experiment, Finding, Run, Scale, Verdict
-from memvec.experiments._registry import EXPERIMENTS
-from memvec.experiments._report import check_page, write_report
-from memvec.experiments._results import Result, latest_result, load_result, run_experiment
-from memvec.experiments._table import Cell, Table
+from paper.errata import ErratumRow, errata_rows, errata_table
+from paper.experiment import SCALES, Experiment, Finding, Run, Scale, Verdict
+from paper.registry import EXPERIMENTS
+from paper.report import check_page, page_verdicts, write_report
+from paper.results import Result, latest_result, load_result, run_experiment
+from paper.table import Cell, Table
 
 __all__ = [
     "EXPERIMENTS",
@@ -41,6 +41,7 @@ __all__ = [
     "errata_table",
     "latest_result",
     "load_result",
+    "page_verdicts",
     "photo_kind",
     "run_experiment",
     "write_report",

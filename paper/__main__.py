@@ -1,7 +1,8 @@
-"""``memvec reproduce``: recompute the paper's results."""
+"""``python -m paper``: recompute the paper's results."""
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import traceback
@@ -12,28 +13,49 @@ import click
 from rich.console import Console
 from rich.table import Table as RichTable
 
-from memvec.cli._describe import describe_photographs
-from memvec.cli._made_up import describe_made_up
-from memvec.cli._output import echo
-from memvec.errors import MissingExtraError
-from memvec.experiments import (
+from memvec.errors import MemvecError, MissingExtraError
+from memvec.progress import printable
+from paper import (
     EXPERIMENTS,
     SCALES,
     DataFolders,
     Result,
     Scale,
     Table,
-    Verdict,
     check_page,
-    latest_result,
+    page_verdicts,
     photo_kind,
     run_experiment,
     write_report,
 )
+from paper.described_photographs import describe_photographs
+from paper.made_up_photographs import describe_made_up
 
 _PIPED_WIDTH = 140
 # Longer tables are for files; a screen shows the verdict.
 _MOST_ROWS = 40
+# As shells have it for a process that SIGINT ended.
+_INTERRUPTED = 130
+
+
+class _Command(click.Command):
+    """A click command that shows errors of the library as one line instead of a traceback."""
+
+    def invoke(self, context: click.Context) -> Any:
+        try:
+            return super().invoke(context)
+        except KeyboardInterrupt:
+            _echo("Interrupted. The results of finished experiments are kept.", err=True)
+            sys.exit(_INTERRUPTED)
+        except (MemvecError, OSError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:
+                raise  # whoever reads has seen enough: click ends quietly
+            raise click.ClickException(printable(str(error))) from error
+
+
+def _echo(text: str, *, err: bool = False) -> None:
+    """Print a text; names of files may hold what a terminal would obey instead of showing it."""
+    click.echo(printable(text), err=err)
 
 
 def _known(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> list[str]:
@@ -43,7 +65,11 @@ def _known(context: click.Context, parameter: click.Parameter, names: tuple[str,
     return list(dict.fromkeys(names)) or list(EXPERIMENTS)
 
 
-@click.command()
+@click.command(
+    "paper",
+    cls=_Command,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.argument("names", metavar="[NAME]...", nargs=-1, callback=_known)
 @click.option(
     "--scale",
@@ -70,7 +96,9 @@ def _known(context: click.Context, parameter: click.Parameter, names: tuple[str,
     is_flag=True,
     help="Describe the photographs among the data first, as the paper did; kept below --out.",
 )
-@click.option("--list", "only_list", is_flag=True, help="Print what there is, and its verdict.")
+@click.option(
+    "--list", "only_list", is_flag=True, help="Print what there is, and the verdict of the page."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("--fresh", is_flag=True, help="Compute again what was computed before.")
 @click.option(
@@ -84,12 +112,12 @@ def _known(context: click.Context, parameter: click.Parameter, names: tuple[str,
     default=Path("docs/paper.md"),
     show_default=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The page that --report writes.",
+    help="The page that --report writes and --list reads.",
 )
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where chance starts."
 )
-def reproduce(
+def main(
     names: list[str],
     scale: Scale,
     data: tuple[Path, ...],
@@ -108,12 +136,15 @@ def reproduce(
     that does not hold fails nothing, only an error does.
 
     \b
-    Example:
-      memvec reproduce --list
-      memvec reproduce fig01-cost-random --scale smoke
+    Examples:
+      python -m paper --list                            what there is, and what came of it
+      python -m paper fig01-cost-random --scale smoke   one figure, in seconds
+      python -m paper --data DIR --describe --report    all of it, from photographs to the page
+
+    docs/paper-data.md tells which data sets there are, and how a folder of them is laid out.
     """  # noqa: D301 - click wants the character itself, not its name
     if only_list:
-        _print_list(names, out, as_json)
+        _print_list(names, page, as_json)
         return
     described = out / "descriptors"
     folders = DataFolders((*data, described) if described.is_dir() else tuple(data))
@@ -138,17 +169,17 @@ def reproduce(
             )
         except Exception:  # whatever goes wrong in one experiment, the others still run
             failed.append(name)
-            echo(f"{name} failed:\n{traceback.format_exc()}", err=True)
+            _echo(f"{name} failed:\n{traceback.format_exc()}", err=True)
             continue
         if not as_json:
             _print_result(results[name])
     if as_json:
-        echo(json.dumps({name: _record(result) for name, result in results.items()}))
+        _echo(json.dumps({name: _record(result) for name, result in results.items()}))
     if report:
         write_report(EXPERIMENTS, out, page)
-        echo(f"wrote {page}", err=True)
+        _echo(f"wrote {page}", err=True)
     if failed:
-        echo(f"Error: {', '.join(failed)} did not run to the end.", err=True)
+        _echo(f"Error: {', '.join(failed)} did not run to the end.", err=True)
         sys.exit(1)
 
 
@@ -159,7 +190,7 @@ def _with_photographs(given: DataFolders, folder: Path) -> DataFolders:
     try:
         describe_made_up(folder)
     except MissingExtraError as error:
-        echo(
+        _echo(
             f"{error}\nWithout it, made-up vectors take the place of described photographs.",
             err=True,
         )
@@ -167,24 +198,22 @@ def _with_photographs(given: DataFolders, folder: Path) -> DataFolders:
     return DataFolders((*given.folders, folder))
 
 
-def _print_list(names: list[str], out: Path, as_json: bool) -> None:
-    records = []
-    for name in names:
-        experiment, result = EXPERIMENTS[name], latest_result(name, out)
-        verdict = Verdict() if result is None else result.verdict(experiment)
-        records.append(
-            {
-                "name": name,
-                "paper_item": experiment.paper_item,
-                "claim": experiment.claim,
-                "verdict": verdict.outcome,
-            }
-        )
+def _print_list(names: list[str], page: Path, as_json: bool) -> None:
+    verdicts = page_verdicts(page)
+    records = [
+        {
+            "name": name,
+            "title": EXPERIMENTS[name].paper_item,
+            "claim": EXPERIMENTS[name].claim,
+            "verdict": verdicts.get(name, "not run"),
+        }
+        for name in names
+    ]
     if as_json:
-        echo(json.dumps(records))
+        _echo(json.dumps(records))
         return
     for record in records:
-        echo("{name}  {paper_item}  [{verdict}]\n    {claim}".format(**record))
+        _echo("{name}  {title}  [{verdict}]\n    {claim}".format(**record))
 
 
 def _record(result: Result) -> dict[str, Any]:
@@ -204,12 +233,12 @@ def _print_result(result: Result) -> None:
     verdict = result.verdict(EXPERIMENTS[result.name])
     if result.table is not None and 0 < len(result.table.rows) <= _MOST_ROWS:
         _print_table(result.table)
-    echo(f"{result.name}: {verdict.outcome} ({result.scale}, {result.seconds:.1f} s)")
+    _echo(f"{result.name}: {verdict.outcome} ({result.scale}, {result.seconds:.1f} s)")
     for finding in verdict.findings:
         sign = {"holds": "+", "does not hold": "-", "cannot be tested": "?"}[finding.standing]
-        echo(f"  {sign} {finding.claim}\n      {finding.numbers}")
+        _echo(f"  {sign} {finding.claim}\n      {finding.numbers}")
     if verdict.note:
-        echo(f"  {verdict.note}")
+        _echo(f"  {verdict.note}")
 
 
 def _print_table(table: Table) -> None:
@@ -223,4 +252,7 @@ def _print_table(table: Table) -> None:
     Console(width=_PIPED_WIDTH if piped else None).print(shown)
 
 
-__all__ = ["reproduce"]
+__all__ = ["main"]
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""The code that a module computes with: itself and all of memvec that it imports."""
+"""The code that a module computes with: itself and all that it imports of memvec and paper."""
 
 from __future__ import annotations
 
@@ -8,38 +8,46 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-_PACKAGE = Path(__file__).parents[1]
-# All sources are read when this is imported: a file that changes while a long run goes on must not
-# be taken for the one that runs.
-_SOURCES = {
-    file.relative_to(_PACKAGE.parent).with_suffix("").as_posix().replace("/", "."): (
-        file.read_bytes()
-    )
-    for file in sorted(_PACKAGE.rglob("*.py"))
-}
+import memvec
+
+_PACKAGES = (Path(memvec.__file__).parent, Path(__file__).parent)
 # They show what was computed and decide nothing: figures are drawn anew whenever a result is used,
-# and verdicts are made from its table. The package itself gathers what users import.
+# and verdicts are made from its table. The packages themselves gather what users import.
 _SHOWING = {
     "memvec.__init__",
-    "memvec.experiments._experiment",
-    "memvec.experiments._figures",
     "memvec.progress",
+    "paper.__init__",
+    "paper.drawing",
+    "paper.experiment",
 }
 
 
 def code_hash(file: Path) -> str:
-    """Return a hash of a module and of every module of memvec that it imports, directly or not."""
-    name = _module_name(file)
-    text = _SOURCES[name] if name in _SOURCES else file.read_bytes()
+    """Return a hash of a module and of all of memvec and paper that it imports, directly or not."""
+    sources, name = all_sources(), _module_name(file)
+    text = sources[name] if name in sources else file.read_bytes()
     found = _reached(frozenset(_imports(text)))
-    parts = [text, *(_SOURCES[module] for module in sorted(found - {name}))]
+    parts = [text, *(sources[module] for module in sorted(found - {name}))]
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 
+@cache
+def all_sources() -> dict[str, bytes]:
+    """Return the source of each module of memvec and paper.
+
+    All are read when the first experiment starts, and once: a file that changes while a long run
+    goes on must not be taken for the one that runs.
+    """
+    files = [file for package in _PACKAGES for file in sorted(package.rglob("*.py"))]
+    return {_module_name(file): file.read_bytes() for file in files}
+
+
 def _module_name(file: Path) -> str:
-    if not file.is_relative_to(_PACKAGE):
-        return ""
-    return file.relative_to(_PACKAGE.parent).with_suffix("").as_posix().replace("/", ".")
+    for package in _PACKAGES:
+        if file.is_relative_to(package):
+            path = file.relative_to(package.parent).with_suffix("")
+            return path.as_posix().replace("/", ".")
+    return ""
 
 
 def _reached(names: frozenset[str]) -> set[str]:
@@ -54,11 +62,11 @@ def _reached(names: frozenset[str]) -> set[str]:
 
 @cache
 def _imports_of(module: str) -> frozenset[str]:
-    return frozenset(_imports(_SOURCES[module]))
+    return frozenset(_imports(all_sources()[module]))
 
 
 def _imports(text: bytes) -> Iterator[str]:
-    """Yield the modules of memvec that a source imports, wherever in it."""
+    """Yield the modules of memvec and paper that a source imports, wherever in it."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
             yield from _modules(node.module)
@@ -72,8 +80,8 @@ def _imports(text: bytes) -> Iterator[str]:
 def _modules(name: str) -> Iterator[str]:
     """Yield a name where it is that of a module that computes; a package is its ``__init__``."""
     for module in (name, f"{name}.__init__"):
-        if module in _SOURCES and module not in _SHOWING:
+        if module in all_sources() and module not in _SHOWING:
             yield module
 
 
-__all__ = ["code_hash"]
+__all__ = ["all_sources", "code_hash"]

@@ -1,7 +1,7 @@
 """Where experiments get their data: folders given, the packaged sample, vectors made up.
 
 Descriptors of photographs are looked for as ``gardens-point/day_left_KIND.npy`` (and so on) and
-``ukb56/KIND.npy``, of a KIND listed in `DESCRIPTORS`, the best first. ``memvec reproduce
+``ukb56/KIND.npy``, of a KIND listed in `DESCRIPTORS`, the best first. ``python -m paper
 --describe`` makes such files of photographs; a folder that holds them beside those given with
 ``--data`` is enough to plug others in. At the scale "smoke" the command makes up photographs where
 none are given.
@@ -20,16 +20,16 @@ import numpy as np
 from memvec import checks
 from memvec.codes import Projection
 from memvec.evaluation import load_sample, read_vectors
-from memvec.experiments._folders import DataFolders
-from memvec.experiments._paper_sets import (
+from memvec.types import Float32Array
+from paper.data_folders import DataFolders
+from paper.paper_sets import (
     VECTOR_SUFFIXES,
     holidays,
     holidays_flickr1m,
     oxford5k,
     ukb,
 )
-from memvec.experiments._sets import RetrievalSet, cosine_set, made_up_views
-from memvec.types import Float32Array
+from paper.retrieval_sets import RetrievalSet, cosine_set, made_up_views
 
 # Centroids of φ_Δ at each scale; the paper has 16 and 64, which give 1920 and 8064 dimensions.
 WORDS = {"smoke": 4, "small": 16, "paper": 64}

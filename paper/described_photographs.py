@@ -1,4 +1,4 @@
-"""``memvec reproduce --describe``: the paper's descriptor of the photographs among the data."""
+"""``python -m paper --describe``: the paper's descriptor of the photographs among the data."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import click
 import numpy as np
 
 from memvec.errors import FileFormatError
-from memvec.experiments import PHOTO_FOLDERS, TRAINING_FOLDER, WORDS, DataFolders, Scale
 from memvec.images import (
     DescriptorCache,
     ImageDescriptor,
@@ -21,6 +20,7 @@ from memvec.images import (
     training_bags,
 )
 from memvec.types import Float32Array
+from paper import PHOTO_FOLDERS, TRAINING_FOLDER, WORDS, DataFolders, Scale
 
 
 def describe_photographs(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from memvec.errors import MissingExtraError
-from memvec.experiments._table import Cell, Table
+from paper.table import Cell, Table
 
 # From black to a light grey in equal steps of luminance, so that curves differ in grey as well.
 _STYLES = (

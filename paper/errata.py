@@ -1,7 +1,7 @@
 """Evidence for the errata: the paper's value, the corrected one, and what simulation says.
 
 Figure or table: none; every row is an expression of Sections 3, 4, 6 and 7 of the paper.
-Data: synthetic, from the seed. Command: ``memvec reproduce errata``. Expected outcome: simulation
+Data: synthetic, from the seed. Command: ``python -m paper errata``. Expected outcome: simulation
 within 4 standard errors of the corrected value in every row of kind "error", and further than that
 from the paper's. Known drift: none.
 """
@@ -16,8 +16,6 @@ import numpy as np
 from scipy import special
 
 from memvec import checks
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._table import Table
 from memvec.theory import (
     CapMoments,
     PinvNormLaw,
@@ -32,6 +30,8 @@ from memvec.theory import (
     sum_cap_scores,
 )
 from memvec.types import Float64Array
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.table import Table
 
 _ALPHA = 0.5
 _BETA = math.sqrt(1 - _ALPHA**2)

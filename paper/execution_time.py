@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 from memvec.errors import StorageError
-from memvec.experiments._curves import paper_config
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._simulate import planted_queries
-from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index
 from memvec.types import Float32Array
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.quality_curves import paper_config
+from paper.simulated_queries import planted_queries
+from paper.table import Cell, Table, plain
 
 _SIMILARITY = 0.7
 _PAPER = {"exhaustive": 0.2728, "memory vectors": 0.0544, "symmetric codes": 0.0026}

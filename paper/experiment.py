@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from memvec.experiments._data import DataFolders
-from memvec.experiments._table import Table
 from memvec.progress import Advance, progress_bar
+from paper.data_sets import DataFolders
+from paper.table import Table
 
 Scale: TypeAlias = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")

@@ -1,6 +1,6 @@
 """Figure 1: what a search costs, against the size of random units.
 
-Data: uniform vectors, d = 1000, ε = 0.01. Command: ``memvec reproduce fig01-cost-random``. Expected
+Data: uniform vectors, d = 1000, ε = 0.01. Command: ``python -m paper fig01-cost-random``. Expected
 outcome: simulated searches on the lines of the theory. Known drift: the lines are the exact laws,
 not the paper's Gaussian ones; at this dimension they differ by less than the width of a line.
 """
@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._curves import paper_config
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._figures import finish, new_panels, style
-from memvec.experiments._simulate import planted_queries
-from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index
 from memvec.theory import cost_curve, sample_sphere, unit_design
 from memvec.types import Float32Array, Float64Array
+from paper.drawing import finish, new_panels, style
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.quality_curves import paper_config
+from paper.simulated_queries import planted_queries
+from paper.table import Cell, Table, plain
 
 _MISS_RATE = 0.01
 _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -1,7 +1,7 @@
 """Figure 2: ROC curves of the unit test, on uniform vectors and on real ones.
 
 Data: uniform vectors with d = 100, n = 10; WordNet embeddings in random units of 10, with matches
-above a cosine. Command: ``memvec reproduce fig02-roc``. Expected outcome: simulation on the lines;
+above a cosine. Command: ``python -m paper fig02-roc``. Expected outcome: simulation on the lines;
 pinv above sum where α₀ is large; real curves below what the theory says of d = 384. Known drift:
 the real data of the paper is Holidays+Flickr1M.
 """
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from memvec.evaluation import exact_range, roc_curve
-from memvec.experiments._curves import paper_config
-from memvec.experiments._data import large_split
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._figures import finish, new_panels, style
-from memvec.experiments._simulate import planted_queries
-from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index
 from memvec.theory import UnitTest, effective_dimension, sample_sphere
 from memvec.types import Float32Array, Float64Array
+from paper.data_sets import large_split
+from paper.drawing import finish, new_panels, style
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.quality_curves import paper_config
+from paper.simulated_queries import planted_queries
+from paper.table import Cell, Table, plain
 
 _DIM, _SIZE = 100, 10
 _CONSTRUCTIONS = ("sum", "pinv")

@@ -2,7 +2,7 @@
 
 Data: vectors uniform on a cap, d = 1000, ε = 0.01. The paper does not say how wide its caps are:
 here η = 0.1, 0.2 and 0.3, cosines of about η² between members, and a finer grid of η for the ratio
-of sum to pinv. Beside it, the best cost of each dimension. Command: ``memvec reproduce
+of sum to pinv. Beside it, the best cost of each dimension. Command: ``python -m paper
 fig03-cost-caps``. Expected outcome: sum and pinv alike, larger units than random ones. Known drift:
 none known.
 """
@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig01_cost_random import simulated_findings
-from memvec.experiments._figures import draw_lines, finish, new_panels, style
-from memvec.experiments._simulate import cap_scores
-from memvec.experiments._table import Cell, Table, plain
 from memvec.theory import cap_design, cost_curve, designs_by_dimension
 from memvec.types import Float64Array
+from paper.drawing import draw_lines, finish, new_panels, style
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig01_cost_random import simulated_findings
+from paper.simulated_queries import cap_scores
+from paper.table import Cell, Table, plain
 
 _MISS_RATE = 0.01
 _CAPS = (0.1, 0.2, 0.3)

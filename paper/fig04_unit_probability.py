@@ -1,7 +1,7 @@
 """Figure 4: the probability that a unit holds a match, against its rank.
 
 Data: Gardens Point by day and UKB-56, WordNet embeddings; units of 10; a query that is part of the
-data is left out of its unit. Command: ``memvec reproduce fig04-unit-probability``. Expected
+data is left out of its unit. Command: ``python -m paper fig04-unit-probability``. Expected
 outcome: k-means units have their matches in the first ranks. Known drift: the paper's data is
 Holidays, Oxford5k and UKB.
 """
@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict, unless_collapsed
-from memvec.experiments._figures import lines_figure
-from memvec.experiments._ranks import rank_table
-from memvec.experiments._table import Table
+from paper.drawing import lines_figure
+from paper.experiment import Experiment, Finding, Run, Verdict, unless_collapsed
+from paper.match_ranks import rank_table
+from paper.table import Table
 
 KMEANS = ("k-means sum", "k-means sum+norm", "k-means pinv")
 SUM_NOTE = (

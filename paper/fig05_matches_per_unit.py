@@ -1,6 +1,6 @@
 """Figure 5: how many matches a unit holds that holds one, against its rank.
 
-Data: as for figure 4. Command: ``memvec reproduce fig05-matches-per-unit``. Expected outcome: about
+Data: as for figure 4. Command: ``python -m paper fig05-matches-per-unit``. Expected outcome: about
 one with random units, more in the first k-means units. Known drift: as for figure 4.
 """
 
@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict, unless_collapsed
-from memvec.experiments._fig04_unit_probability import COLLAPSED_NOTE, FIG04, KMEANS, SUM_NOTE
-from memvec.experiments._figures import lines_figure
-from memvec.experiments._ranks import rank_table
-from memvec.experiments._table import Table
+from paper.drawing import lines_figure
+from paper.experiment import Experiment, Finding, Run, Verdict, unless_collapsed
+from paper.fig04_unit_probability import COLLAPSED_NOTE, FIG04, KMEANS, SUM_NOTE
+from paper.match_ranks import rank_table
+from paper.table import Table
 
 SETTINGS = FIG04.settings
 _CHANCE = 0.05

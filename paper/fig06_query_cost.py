@@ -2,7 +2,7 @@
 
 Data: as for figure 4. The number of units visited is chosen for each variant so that queries cost
 0.2 on average, as in the paper; beside it the paper's share of the units, about 0.055. Command:
-``memvec reproduce fig06-query-cost``. Expected outcome: a smaller spread with pinv k-means than
+``python -m paper fig06-query-cost``. Expected outcome: a smaller spread with pinv k-means than
 with sum k-means. Known drift: as for figure 4.
 """
 
@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._curves import SearchedUnits, kmeans_variants, search_units
-from memvec.experiments._data import three_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict, unless_collapsed
-from memvec.experiments._fig04_unit_probability import COLLAPSED_NOTE, FIG04, SUM_NOTE
-from memvec.experiments._figures import histogram_figure
-from memvec.experiments._table import Cell, Table, plain
 from memvec.types import Float64Array
+from paper.data_sets import three_sets
+from paper.drawing import histogram_figure
+from paper.experiment import Experiment, Finding, Run, Verdict, unless_collapsed
+from paper.fig04_unit_probability import COLLAPSED_NOTE, FIG04, SUM_NOTE
+from paper.quality_curves import SearchedUnits, kmeans_variants, search_units
+from paper.table import Cell, Table, plain
 
 _SUMS = ("k-means sum", "k-means sum+norm")
 # The paper visits 7 of 149 units (Holidays), 30 of 506 (Oxford5k) and 60 of 1020 (UKB), which

@@ -1,6 +1,6 @@
 """Figure 7: retrieval quality against complexity, random and k-means units of either construction.
 
-Data: Gardens Point by day and by night and UKB-56, visual ground truth. Command: ``memvec reproduce
+Data: Gardens Point by day and by night and UKB-56, visual ground truth. Command: ``python -m paper
 fig07-retrieval``. Expected outcome: k-means units come close to the exhaustive search at a lower
 complexity. Known drift: the paper's data is Holidays, Oxford5k and UKB with φ_Δ of 8064 dimensions.
 """
@@ -11,7 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._curves import (
+from paper.data_sets import visual_sets
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig04_unit_probability import KMEANS, SUM_NOTE
+from paper.quality_curves import (
     CURVE_COLUMNS,
     curve_rows,
     kmeans_variants,
@@ -20,11 +24,7 @@ from memvec.experiments._curves import (
     ratio_to_reach,
     search_units,
 )
-from memvec.experiments._data import visual_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig04_unit_probability import KMEANS, SUM_NOTE
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._table import Cell, Table
+from paper.table import Cell, Table
 
 RATIOS = (0.11, 0.12, 0.14, 0.17, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1)
 

@@ -1,7 +1,7 @@
 """Figure 8: quality against complexity for several numbers of units.
 
 Data: Oxford5k where it is given, else Gardens Point by day; with deep descriptors as well. Command:
-``memvec reproduce fig08-unit-counts``. Expected outcome: with k-means, few large units still find
+``python -m paper fig08-unit-counts``. Expected outcome: with k-means, few large units still find
 most; with random assignment they do not. Known drift: Gardens Point.
 """
 
@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from memvec.experiments._curves import (
+from paper.data_sets import visual_sets
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.quality_curves import (
     CURVE_COLUMNS,
     curve_rows,
     paper_config,
     quality_at,
     search_units,
 )
-from memvec.experiments._data import visual_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._sets import RetrievalSet
-from memvec.experiments._table import Cell, Table
+from paper.retrieval_sets import RetrievalSet
+from paper.table import Cell, Table
 
 _ASSIGNMENTS = ("random", "kmeans")
 _RATIOS = (0.02, 0.03, 0.05, 0.07, 0.1, 0.12, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.7, 0.9, 1.1)

@@ -1,7 +1,7 @@
 """Figure 9: the same after PCA.
 
 Data: Gardens Point by day and by night and UKB-56; PCA learned on the data searched. Command:
-``memvec reproduce fig09-pca``. Expected outcome: quality close to that of all dimensions, at the
+``python -m paper fig09-pca``. Expected outcome: quality close to that of all dimensions, at the
 same complexity ratios. Known drift: the paper reduces 8064 dimensions to 1024, an eighth; here 1920
 are reduced to 128 and 256, since there are fewer than 1024 photographs to learn from.
 """
@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from memvec.codes import Projection
-from memvec.experiments._curves import (
+from paper.data_sets import visual_sets
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig07_retrieval import RATIOS
+from paper.quality_curves import (
     CURVE_COLUMNS,
     curve_rows,
     paper_config,
     ratio_to_reach,
     search_units,
 )
-from memvec.experiments._data import visual_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig07_retrieval import RATIOS
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._table import Cell, Table
+from paper.table import Cell, Table
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"dims": (48,), "ratios": (0.12, 0.2, 0.4, 0.7, 1.1)},

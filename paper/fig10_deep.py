@@ -2,7 +2,7 @@
 
 Data: deep descriptors of Holidays, Oxford5k and UKB (``vectors_deep.*``) where they are given, else
 GeM-pooled features of EfficientNet-Lite0 for Gardens Point by day and by night and UKB-56, whitened
-to 512 dimensions. Command: ``memvec reproduce fig10-deep``. Expected outcome: close to the
+to 512 dimensions. Command: ``python -m paper fig10-deep``. Expected outcome: close to the
 exhaustive quality at a complexity well below 1. Known drift: the paper's features are the neural
 codes of Babenko et al., 4096 dimensions.
 """
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from memvec.experiments._curves import kmeans_variants, quality_table, ratio_to_reach
-from memvec.experiments._data import visual_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig04_unit_probability import SUM_NOTE
-from memvec.experiments._fig07_retrieval import FIG07
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._table import Table
+from paper.data_sets import visual_sets
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig04_unit_probability import SUM_NOTE
+from paper.fig07_retrieval import FIG07
+from paper.quality_curves import kmeans_variants, quality_table, ratio_to_reach
+from paper.table import Table
 
 SETTINGS = FIG07.settings
 

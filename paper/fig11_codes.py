@@ -1,7 +1,7 @@
 """Figures 11 and 12: binary codes after PCA, queries binarised or not.
 
 Data: Gardens Point by day and by night and UKB-56, PCA to 256 dimensions. Units are tested by their
-codes and members ranked by theirs, as in the paper. Command: ``memvec reproduce
+codes and members ranked by theirs, as in the paper. Command: ``python -m paper
 fig11-codes-symmetric fig12-codes-asymmetric``. Expected outcome: sum at least as good as pinv where
 queries are binarised, both alike where they are not. Known drift: vectors are rotated before their
 signs are taken, and PCA is learned on the data searched.
@@ -16,22 +16,22 @@ from typing import Any
 import numpy as np
 
 from memvec.codes import CodeSpace, Projection
-from memvec.experiments._curves import (
+from memvec.index import IndexConfig
+from memvec.progress import Advance
+from memvec.types import Float32Array, Float64Array
+from paper.data_sets import visual_sets
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig07_retrieval import RATIOS
+from paper.quality_curves import (
     CURVE_COLUMNS,
     curve_rows,
     paper_config,
     ratio_to_reach,
     search_units,
 )
-from memvec.experiments._data import visual_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig07_retrieval import RATIOS
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._sets import RetrievalSet
-from memvec.experiments._table import Cell, Table, plain
-from memvec.index import IndexConfig
-from memvec.progress import Advance
-from memvec.types import Float32Array, Float64Array
+from paper.retrieval_sets import RetrievalSet
+from paper.table import Cell, Table, plain
 
 # Curves whose mean heights between ratios 0.11 and 0.6 are this near count as alike.
 _ALIKE = 0.02

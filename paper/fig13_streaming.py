@@ -2,7 +2,7 @@
 
 Data: Holidays+Flickr1M where both are given, else WordNet embeddings, matches above cosine 0.6, in
 random order; and the frames of Gardens Point in the order of the walk, which are dependent. Units
-are filled one after the other by `memvec.constructions.OnlineUnit`. Command: ``memvec reproduce
+are filled one after the other by `memvec.constructions.OnlineUnit`. Command: ``python -m paper
 fig13-streaming``. Expected outcome: units of 10 come close to the exhaustive search at about a
 third of its cost; larger ones cost less and find less; pinv above sum but for the largest. Known
 drift: the embeddings.
@@ -15,21 +15,21 @@ from typing import Any, Literal
 import numpy as np
 
 from memvec.constructions import OnlineUnit
-from memvec.experiments._curves import (
+from memvec.theory import UnitTest, effective_dimension
+from memvec.types import Float32Array
+from paper.data_sets import large_note, large_set, walk_in_order
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig11_codes import mean_height
+from paper.quality_curves import (
     CURVE_COLUMNS,
     SearchedUnits,
     curve_rows,
     quality_at,
     ratio_to_reach,
 )
-from memvec.experiments._data import large_note, large_set, walk_in_order
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig11_codes import mean_height
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._sets import RetrievalSet
-from memvec.experiments._table import Cell, Table, plain
-from memvec.theory import UnitTest, effective_dimension
-from memvec.types import Float32Array
+from paper.retrieval_sets import RetrievalSet
+from paper.table import Cell, Table, plain
 
 _CONSTRUCTIONS: tuple[Literal["sum", "pinv"], ...] = ("sum", "pinv")
 _WALK_UNIT = 10

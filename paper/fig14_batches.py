@@ -1,7 +1,7 @@
 """Figure 14: k-means in batches of several sizes.
 
 Data: Holidays+Flickr1M where both are given, else WordNet embeddings, all there are, matches above
-cosine 0.6. Command: ``memvec reproduce fig14-batches``. Expected outcome: batches are better than
+cosine 0.6. Command: ``python -m paper fig14-batches``. Expected outcome: batches are better than
 random units and close to k-means of everything. Known drift: the embeddings, of which there are
 fewer than the paper's 10⁶ vectors.
 """
@@ -12,19 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._curves import (
+from memvec.index import IndexConfig
+from paper.data_sets import large_note, large_set
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig07_retrieval import RATIOS
+from paper.fig11_codes import mean_height
+from paper.quality_curves import (
     CURVE_COLUMNS,
     curve_rows,
     paper_config,
     search_units,
 )
-from memvec.experiments._data import large_note, large_set
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig07_retrieval import RATIOS
-from memvec.experiments._fig11_codes import mean_height
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._table import Cell, Table, plain
-from memvec.index import IndexConfig
+from paper.table import Cell, Table, plain
 
 # WordNet has 117,659 synsets; some of them ask.
 _ALL = 117_000

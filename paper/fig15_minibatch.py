@@ -1,6 +1,6 @@
 """Figure 15: batch spherical k-means against mini-batch k-means.
 
-Data: WordNet embeddings, matches above cosine 0.6; batches of 10,000. Command: ``memvec reproduce
+Data: WordNet embeddings, matches above cosine 0.6; batches of 10,000. Command: ``python -m paper
 fig15-minibatch``. Expected outcome: a far lower imbalance factor and a better curve for batch
 spherical k-means (paper: 2.47 ± 0.01 against 183 ± 8). Known drift: the paper's data is
 Holidays+Flickr1M, its scikit-learn of 2015; today's reassigns small clusters.
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._curves import CURVE_COLUMNS, SearchedUnits, curve_rows
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig07_retrieval import RATIOS
-from memvec.experiments._fig11_codes import mean_height
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._minibatch import (
+from memvec.theory import imbalance_factor
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig07_retrieval import RATIOS
+from paper.fig11_codes import mean_height
+from paper.minibatch_kmeans import (
     IN_PROPORTION,
     OURS,
     THEIRS,
@@ -25,8 +25,8 @@ from memvec.experiments._minibatch import (
     both_units,
     minibatch_data,
 )
-from memvec.experiments._table import Cell, Table, plain
-from memvec.theory import imbalance_factor
+from paper.quality_curves import CURVE_COLUMNS, SearchedUnits, curve_rows
+from paper.table import Cell, Table, plain
 
 _LESS = 1.1
 _MORE = 0.01

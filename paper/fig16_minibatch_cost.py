@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig15_minibatch import FIG15, NOTE
-from memvec.experiments._figures import histogram_figure
-from memvec.experiments._minibatch import IN_PROPORTION, OURS, THEIRS, both_units, minibatch_data
-from memvec.experiments._table import Cell, Table, plain
+from paper.drawing import histogram_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig15_minibatch import FIG15, NOTE
+from paper.minibatch_kmeans import IN_PROPORTION, OURS, THEIRS, both_units, minibatch_data
+from paper.table import Cell, Table, plain
 
 _SHARE = 0.035
 _LESS = 0.95

@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from memvec.evaluation import exact_range
-from memvec.experiments._curves import SearchedUnits, paper_config
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict, unless_collapsed
-from memvec.experiments._fig17_stream import MadeUpStream, Source, made_up_source, read_source
-from memvec.experiments._figures import lines_figure
-from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index, IndexConfig
 from memvec.progress import Advance
 from memvec.types import Float32Array, Float64Array
+from paper.drawing import lines_figure
+from paper.experiment import Experiment, Finding, Run, Verdict, unless_collapsed
+from paper.fig17_stream import MadeUpStream, Source, made_up_source, read_source
+from paper.quality_curves import SearchedUnits, paper_config
+from paper.table import Cell, Table, plain
 
 _SIMILARITY = 0.5
 _MOST_MATCHES = 1000

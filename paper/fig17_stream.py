@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from memvec import checks
-from memvec.experiments._paper_sets import count_vectors, vector_batches, vector_rows
 from memvec.types import Float32Array, IntArray
+from paper.paper_sets import count_vectors, vector_batches, vector_rows
 
 _FAMILY, _IN_FAMILIES = 12, 0.3
 _DIRECTIONS = 4096

@@ -1,7 +1,7 @@
 """Figures 18 and 19: mean, variance and Kullback–Leibler distance of the score against η.
 
 Data: vectors uniform on a cap, d = 512, α = 0.5; the paper does not give n: here n = 10. Command:
-``memvec reproduce fig18-cap-sum fig19-cap-pinv``. Expected outcome: simulated points on the lines,
+``python -m paper fig18-cap-sum fig19-cap-pinv``. Expected outcome: simulated points on the lines,
 the distance growing with η. Known drift: the lines are the corrected expressions of the errata; the
 variance of sum under H1 rises before it falls, where the paper says that it decreases.
 """
@@ -13,11 +13,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._figures import finish, new_panels, style
-from memvec.experiments._simulate import cap_scores
-from memvec.experiments._table import Cell, Table, plain
 from memvec.theory import pinv_cap_scores, sum_cap_scores
+from paper.drawing import finish, new_panels, style
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.simulated_queries import cap_scores
+from paper.table import Cell, Table, plain
 
 _DIM, _SIZE, _ALPHA = 512, 10, 0.5
 _QUANTITIES = ("match_mean", "null_variance", "match_variance", "kl")

@@ -1,7 +1,7 @@
 """FLANN, autotuned, against memory vectors.
 
 Data: Holidays+Flickr1M where both are given, else WordNet embeddings; the nearest neighbour of each
-query. Command: ``memvec reproduce flann``. The FLANN is OpenCV's, with the paper's settings:
+query. Command: ``python -m paper flann``. The FLANN is OpenCV's, with the paper's settings:
 target_precision 0.95, build_weight 0.01, memory_weight 0. Its complexity ratio is its time over
 that of FLANN's own linear scan; that of memory vectors is what finds the share of neighbours that
 FLANN finds. Expected outcome: memory vectors need a smaller share of the exhaustive work (paper:
@@ -20,18 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from memvec.errors import MissingExtraError
 from memvec.evaluation import exact_top_k
-from memvec.experiments._curves import SearchedUnits, paper_config, search_units
-from memvec.experiments._data import large_split
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig17_stream import MadeUpStream
-from memvec.experiments._sets import RetrievalSet
-from memvec.experiments._table import Cell, Table, plain
-from memvec.experiments._time import machine_load
 from memvec.progress import Advance
 from memvec.theory import effective_dimension
 from memvec.types import Float32Array, IntArray
+from paper.data_sets import large_split
+from paper.errors import MissingPackageError
+from paper.execution_time import machine_load
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig17_stream import MadeUpStream
+from paper.quality_curves import SearchedUnits, paper_config, search_units
+from paper.retrieval_sets import RetrievalSet
+from paper.table import Cell, Table, plain
 
 _AUTOTUNED: dict[str, tuple[int, float]] = {
     # FLANN's own numbers of types: 4 is an integer, 5 a float, 9 an algorithm.
@@ -146,9 +146,7 @@ def _matcher(index: dict[str, tuple[int, float]], n_checks: int) -> Any:
     try:
         import cv2
     except ImportError:
-        raise MissingExtraError(
-            "The comparison with FLANN", "opencv-python-headless", "reproduce"
-        ) from None
+        raise MissingPackageError("The comparison with FLANN", "opencv-python-headless") from None
     lines = ["%YAML:1.0", "---", "format: 3", "indexParams:"]
     for name, (kind, value) in index.items():
         text = f"{value:.9g}" if kind == 5 else f"{int(value)}"

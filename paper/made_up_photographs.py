@@ -1,13 +1,13 @@
-"""``memvec reproduce --scale smoke`` without photographs: some are made up, and described."""
+"""``python -m paper --scale smoke`` without photographs: some are made up, and described."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from memvec.cli._describe import describe_photographs, described_files
-from memvec.experiments import MADE_UP, TRAINING_FOLDER, DataFolders
 from memvec.images import made_up_scene, made_up_view
+from paper import MADE_UP, TRAINING_FOLDER, DataFolders
+from paper.described_photographs import describe_photographs, described_files
 
 # A walk, photographed every 26 of 130 pixels: frames at most two apart share more than half.
 _N_FRAMES, _STEP, _HEIGHT, _WIDTH = 40, 26, 112, 142

@@ -6,13 +6,13 @@ import numpy as np
 from scipy.special import gammaln
 
 from memvec.constructions import memory_vectors
-from memvec.experiments._curves import SearchedUnits, kmeans_variants, paper_config
-from memvec.experiments._data import three_sets
-from memvec.experiments._experiment import Run
-from memvec.experiments._sets import RetrievalSet
-from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index, IndexConfig
 from memvec.types import IntArray
+from paper.data_sets import three_sets
+from paper.experiment import Run
+from paper.quality_curves import SearchedUnits, kmeans_variants, paper_config
+from paper.retrieval_sets import RetrievalSet
+from paper.table import Cell, Table, plain
 
 RANK_COLUMNS = (
     "data",

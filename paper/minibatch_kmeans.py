@@ -8,12 +8,12 @@ from typing import cast
 
 import numpy as np
 
-from memvec.errors import MissingExtraError
-from memvec.experiments._curves import SearchedUnits, paper_config, search_units
-from memvec.experiments._data import large_set
-from memvec.experiments._experiment import Run
-from memvec.experiments._sets import RetrievalSet
 from memvec.types import Float32Array, IntArray
+from paper.data_sets import large_set
+from paper.errors import MissingPackageError
+from paper.experiment import Run
+from paper.quality_curves import SearchedUnits, paper_config, search_units
+from paper.retrieval_sets import RetrievalSet
 
 OURS, THEIRS, THEIRS_PINV = "batch spherical k-means", "mbk", "mbk with pinv"
 # The paper has batches of 10⁴ among 10⁶ vectors in 10⁵ units: a hundredth of the vectors, and fewer
@@ -74,8 +74,8 @@ def minibatch_labels(
     try:
         from sklearn.cluster import MiniBatchKMeans
     except ImportError:
-        raise MissingExtraError(
-            "The comparison with mini-batch k-means", "scikit-learn", "reproduce"
+        raise MissingPackageError(
+            "The comparison with mini-batch k-means", "scikit-learn"
         ) from None
     n_clusters = len(vectors) // unit_size
     model = MiniBatchKMeans(

@@ -16,8 +16,8 @@ import numpy as np
 from memvec import checks
 from memvec.errors import FileFormatError
 from memvec.evaluation import count_rows, read_vectors
-from memvec.experiments._sets import RetrievalSet
 from memvec.types import Float32Array, IntArray
+from paper.retrieval_sets import RetrievalSet
 
 VECTOR_SUFFIXES = (".npy", ".fvecs", ".bvecs", ".hdf5", ".h5", ".parquet")
 # Groups of Holidays are numbered in steps of 100, and the first image of a group is its query.

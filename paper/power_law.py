@@ -1,6 +1,6 @@
 """Section 4.1: with the power-law normalisation, sum and pinv perform alike.
 
-Data: Gardens Point by day and by night and UKB-56; random units of 10. Command: ``memvec reproduce
+Data: Gardens Point by day and by night and UKB-56; random units of 10. Command: ``python -m paper
 power-law``. Expected outcome: with the normalisation, vectors are closer to orthogonal and the gap
 between the constructions closes. Known drift: the paper says it of φ_Δ.
 """
@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from memvec import checks
-from memvec.experiments._curves import CURVE_COLUMNS, curve_rows, paper_config, search_units
-from memvec.experiments._data import visual_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict
-from memvec.experiments._fig07_retrieval import FIG07
-from memvec.experiments._fig11_codes import mean_height, mean_table
-from memvec.experiments._figures import quality_figure
-from memvec.experiments._sets import RetrievalSet
-from memvec.experiments._table import Cell, Table
 from memvec.types import Float32Array, Float64Array
+from paper.data_sets import visual_sets
+from paper.drawing import quality_figure
+from paper.experiment import Experiment, Finding, Run, Verdict
+from paper.fig07_retrieval import FIG07
+from paper.fig11_codes import mean_height, mean_table
+from paper.quality_curves import CURVE_COLUMNS, curve_rows, paper_config, search_units
+from paper.retrieval_sets import RetrievalSet
+from paper.table import Cell, Table
 
 _POWER = 0.5
 _ALIKE = 0.02

@@ -15,11 +15,11 @@ from functools import cached_property
 import numpy as np
 
 from memvec.constructions import Construction, memory_vectors
-from memvec.experiments._experiment import Run
-from memvec.experiments._sets import RetrievalSet
-from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index, IndexConfig
 from memvec.types import Float32Array, Float64Array, IntArray
+from paper.experiment import Run
+from paper.retrieval_sets import RetrievalSet
+from paper.table import Cell, Table, plain
 
 CURVE_COLUMNS = ("data", "variant", "ratio", "quality", "baseline")
 

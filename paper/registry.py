@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from memvec.experiments._errata import ERRATA
-from memvec.experiments._experiment import Experiment
-from memvec.experiments._fig01_cost_random import FIG01
-from memvec.experiments._fig02_roc import FIG02
-from memvec.experiments._fig03_cost_caps import FIG03
-from memvec.experiments._fig04_unit_probability import FIG04
-from memvec.experiments._fig05_matches_per_unit import FIG05
-from memvec.experiments._fig06_query_cost import FIG06
-from memvec.experiments._fig07_retrieval import FIG07
-from memvec.experiments._fig08_unit_counts import FIG08
-from memvec.experiments._fig09_pca import FIG09
-from memvec.experiments._fig10_deep import FIG10
-from memvec.experiments._fig11_codes import FIG11, FIG12
-from memvec.experiments._fig13_streaming import FIG13
-from memvec.experiments._fig14_batches import FIG14
-from memvec.experiments._fig15_minibatch import FIG15
-from memvec.experiments._fig16_minibatch_cost import FIG16
-from memvec.experiments._fig17_100m import FIG17
-from memvec.experiments._fig18_cap_moments import FIG18, FIG19
-from memvec.experiments._flann import FLANN
-from memvec.experiments._power_law import POWER_LAW
-from memvec.experiments._tab01_imbalance import TAB01
-from memvec.experiments._time import TIME
+from paper.errata import ERRATA
+from paper.execution_time import TIME
+from paper.experiment import Experiment
+from paper.fig01_cost_random import FIG01
+from paper.fig02_roc import FIG02
+from paper.fig03_cost_caps import FIG03
+from paper.fig04_unit_probability import FIG04
+from paper.fig05_matches_per_unit import FIG05
+from paper.fig06_query_cost import FIG06
+from paper.fig07_retrieval import FIG07
+from paper.fig08_unit_counts import FIG08
+from paper.fig09_pca import FIG09
+from paper.fig10_deep import FIG10
+from paper.fig11_codes import FIG11, FIG12
+from paper.fig13_streaming import FIG13
+from paper.fig14_batches import FIG14
+from paper.fig15_minibatch import FIG15
+from paper.fig16_minibatch_cost import FIG16
+from paper.fig17_100m import FIG17
+from paper.fig18_cap_moments import FIG18, FIG19
+from paper.flann import FLANN
+from paper.power_law import POWER_LAW
+from paper.tab01_imbalance import TAB01
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from memvec.errors import InvalidValueError
-from memvec.experiments._data import MADE_UP, photo_note
-from memvec.experiments._experiment import Experiment, Finding, Outcome, Verdict
-from memvec.experiments._figures import measure
-from memvec.experiments._results import Result, latest_result
-from memvec.experiments._table import Table
+from paper.data_sets import MADE_UP, photo_note
+from paper.drawing import measure
+from paper.experiment import Experiment, Finding, Outcome, Verdict
+from paper.results import Result, latest_result
+from paper.table import Table
 
 _WORDS: dict[Outcome, str] = {
     "reproduced": "reproduced",
@@ -23,7 +23,9 @@ _WORDS: dict[Outcome, str] = {
 
 # Placeholders of the notes on data, and the descriptors that each stands for.
 _PHOTOGRAPHS = {"{photographs}": None, "{deep photographs}": "gem1280"}
-_SHOWN_WITH_DATA = re.compile(r"`memvec reproduce (\S+) [^`]*--data DIR")
+_SUMMARY = "## All of it"
+_SUMMARY_ROW = re.compile(r"\| [^|]+ \| \[(\S+)\]\([^)]*\) \| ([^|]+) \|")
+_SHOWN_WITH_DATA = re.compile(r"`python -m paper (\S+) [^`]*--data DIR")
 # A sentence begins with a capital, a symbol or the name of a construction does not.
 _SYMBOL = re.compile(r"(?:mbk|pinv|[b-zα-ω])(?:\W|$)")
 _MINUS = re.compile(r"(?<![\w.,)])-(?=\d)")
@@ -32,7 +34,7 @@ _HEAD = """# The paper, figure by figure
 
 Iscen, Furon, Gripon, Rabbat and Jégou, *Memory vectors for similarity search in high-dimensional
 spaces*, recomputed on memvec's own engine: every experiment is a configuration of the index that
-users search. This page is written by `memvec reproduce --report`; the verdicts come from the checks
+users search. This page is written by `python -m paper --report`; the verdicts come from the checks
 of the experiments, each with its tolerance: *reproduced* where all claims hold, *differs* where the
 main claim fails on more than half of the data sets it was tested on, *reproduced in part* between
 the two. Errors of the paper's formulas are listed in [errata.md](errata.md).
@@ -105,6 +107,17 @@ def check_page(page: Path, without_data: Collection[str]) -> None:
         )
 
 
+def page_verdicts(page: Path) -> dict[str, str]:
+    """Return the verdict of each experiment that a page shows, as the page words it.
+
+    Nothing where there is no page.
+    """
+    shown = page.read_text(encoding="utf-8") if page.is_file() else ""
+    _, _, after = shown.partition(f"{_SUMMARY}\n")
+    summary, _, _ = after.partition("\n## ")
+    return dict(_SUMMARY_ROW.findall(summary))
+
+
 def _from_data(result: Result | None) -> bool:
     """Tell whether a result rests on data sets that somebody brought."""
     used = "" if result is None else result.data
@@ -131,7 +144,7 @@ def _not_reproduced(experiments: Mapping[str, Experiment], verdicts: Mapping[str
 
 
 def _summary(experiments: Mapping[str, Experiment], verdicts: Mapping[str, Verdict]) -> str:
-    lines = ["## All of it", "", "| in the paper | experiment | verdict | claims that hold |"]
+    lines = [_SUMMARY, "", "| in the paper | experiment | verdict | claims that hold |"]
     lines.append("|---|---|---|---|")
     for name, experiment in experiments.items():
         word, held = _word(experiment, verdicts[name]), _held(verdicts[name])
@@ -212,7 +225,7 @@ def _measures(table: Table) -> str:
 
 def _command(experiment: Experiment, result: Result) -> str:
     """Return the command that gives the result, and when it did."""
-    command = f"memvec reproduce {experiment.name} --scale {result.scale}"
+    command = f"python -m paper {experiment.name} --scale {result.scale}"
     if result.seed:
         command += f" --seed {result.seed}"
     if _from_data(result):
@@ -236,4 +249,4 @@ def _typeset(text: str) -> str:
     return _MINUS.sub("−", re.sub(r"\binf\b", "∞", text))
 
 
-__all__ = ["check_page", "write_report"]
+__all__ = ["check_page", "page_verdicts", "write_report"]

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from memvec.errors import FileFormatError, MissingExtraError, StorageError
-from memvec.experiments._data import DataFolders
-from memvec.experiments._experiment import SCALES, Experiment, Run, Scale, Verdict
-from memvec.experiments._figures import save_figure
-from memvec.experiments._sources import code_hash
-from memvec.experiments._table import Table
+from paper.code_hash import code_hash
+from paper.data_sets import DataFolders
+from paper.drawing import save_figure
+from paper.experiment import SCALES, Experiment, Run, Scale, Verdict
+from paper.table import Table
 
 _PACKAGES = ("memvec", "numpy", "scipy", "numba")
 

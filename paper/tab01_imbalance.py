@@ -1,6 +1,6 @@
 """Table 1: how unequal the units of k-means are, by its four update rules.
 
-Data: as for figure 4; M = N/10. Command: ``memvec reproduce tab01-imbalance``. Expected outcome:
+Data: as for figure 4; M = N/10. Command: ``python -m paper tab01-imbalance``. Expected outcome:
 lower imbalance factors for the pinv rules. Known drift: as for figure 4; the number of rounds is
 not given in the paper, here at most 10.
 """
@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from memvec import checks
-from memvec.experiments._curves import paper_config
-from memvec.experiments._data import three_sets
-from memvec.experiments._experiment import Experiment, Finding, Run, Verdict, unless_collapsed
-from memvec.experiments._fig04_unit_probability import FIG04
-from memvec.experiments._table import Cell, Table, plain
 from memvec.index import Index
 from memvec.theory import imbalance_factor
 from memvec.types import Float32Array, IntArray
+from paper.data_sets import three_sets
+from paper.experiment import Experiment, Finding, Run, Verdict, unless_collapsed
+from paper.fig04_unit_probability import FIG04
+from paper.quality_curves import paper_config
+from paper.table import Cell, Table, plain
 
 _RULES = ("sum", "sum+norm", "pinv", "pinv+norm")
 

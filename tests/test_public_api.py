@@ -24,7 +24,6 @@ ROOMS = [
     "collection",
     "constructions",
     "evaluation",
-    "experiments",
     "guarantee",
     "images",
     "index",

@@ -112,7 +112,7 @@ def test_design_help_teaches_by_example():
     assert "effective_dimension" in result.output
 
 
-@pytest.mark.parametrize("command", [[], ["design"], ["reproduce"]])
+@pytest.mark.parametrize("command", [[], ["design"]])
 def test_help_keeps_the_lines_of_its_examples(command):
     result = run(*command, "--help")
     assert "\\b" not in result.output

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from memvec.experiments import EXPERIMENTS, Table
-from memvec.experiments._curves import CURVE_COLUMNS, SearchedUnits
-from memvec.experiments._fig02_roc import crossing
-from memvec.experiments._fig03_cost_caps import best_size
-from memvec.experiments._fig11_codes import mean_table, ranked_by_codes
-from memvec.experiments._fig15_minibatch import imbalance
-from memvec.experiments._sets import made_up_views
+from paper import EXPERIMENTS, Table
+from paper.fig02_roc import crossing
+from paper.fig03_cost_caps import best_size
+from paper.fig11_codes import mean_table, ranked_by_codes
+from paper.fig15_minibatch import imbalance
+from paper.quality_curves import CURVE_COLUMNS, SearchedUnits
+from paper.retrieval_sets import made_up_views
 
 
 def roc_table(sum_heights, pinv_heights, rates=(0.001, 0.01, 0.1, 0.5, 1.0)):

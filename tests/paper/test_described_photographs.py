@@ -1,4 +1,4 @@
-"""``memvec reproduce --describe``: the image experiments, from photographs to verdicts."""
+"""``python -m paper --describe``: the image experiments, from photographs to verdicts."""
 
 import json
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from memvec.cli import main
-from memvec.cli._made_up import describe_made_up
 from memvec.errors import MissingExtraError
+from paper.__main__ import main
+from paper.made_up_photographs import describe_made_up
 
 # Two of those that search photographs; all of them run on made-up ones in the tests of experiments.
 ON_PHOTOGRAPHS = ("fig07-retrieval", "fig13-streaming")
@@ -26,9 +26,7 @@ def photographs(tmp_path_factory):
 
 
 def invoke(out, *arguments):
-    return CliRunner().invoke(
-        main, ["reproduce", "--scale", "smoke", "--out", str(out), *arguments]
-    )
+    return CliRunner().invoke(main, ["--scale", "smoke", "--out", str(out), *arguments])
 
 
 def test_experiments_run_on_described_photographs(photographs, tmp_path):
@@ -53,8 +51,8 @@ def test_experiments_run_on_described_photographs(photographs, tmp_path):
 def test_describing_again_computes_nothing(photographs, tmp_path, monkeypatch):
     given = ("errata", "--data", str(photographs), "--describe")
     assert invoke(tmp_path, *given).exit_code == 0
-    monkeypatch.setattr("memvec.cli._describe.training_bags", None)
-    monkeypatch.setattr("memvec.cli._describe.describe_photos", None)
+    monkeypatch.setattr("paper.described_photographs.training_bags", None)
+    monkeypatch.setattr("paper.described_photographs.describe_photos", None)
     assert invoke(tmp_path, *given).exit_code == 0
 
 
@@ -77,7 +75,7 @@ def test_photograph_that_cannot_be_described_is_named(photographs, tmp_path):
 def test_photographs_are_made_up_once(tmp_path, monkeypatch):
     assert invoke(tmp_path, "fig08-unit-counts").exit_code == 0
     assert len(list((tmp_path / "made-up").rglob("*.png"))) == 3 * 40 + 3 * 4 + N_STREET
-    monkeypatch.setattr("memvec.cli._made_up.made_up_scene", None)
+    monkeypatch.setattr("paper.made_up_photographs.made_up_scene", None)
     assert invoke(tmp_path, "fig08-unit-counts", "--fresh").exit_code == 0
 
 
@@ -90,7 +88,7 @@ def test_missing_extra_is_named_and_the_experiment_runs_on_vectors(tmp_path, mon
     def missing(*given, **more):
         raise MissingExtraError("Making up photographs", "pillow", "images")
 
-    monkeypatch.setattr("memvec.cli._made_up.made_up_scene", missing)
+    monkeypatch.setattr("paper.made_up_photographs.made_up_scene", missing)
     result = invoke(tmp_path, "fig08-unit-counts")
     assert result.exit_code == 0
     assert "Install it with: pip install 'memvec[images]'" in result.stderr

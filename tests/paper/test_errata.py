@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from memvec.errors import InvalidValueError
-from memvec.experiments import errata_rows, errata_table
+from paper import errata_rows, errata_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "errata.md"
 BEGIN, END = "<!-- errata table: begin -->", "<!-- errata table: end -->"

@@ -6,8 +6,8 @@ from collections import namedtuple
 import pytest
 
 from memvec.errors import StorageError
-from memvec.experiments import EXPERIMENTS, Run, run_experiment
-from memvec.experiments import _time as module
+from paper import EXPERIMENTS, Run, run_experiment
+from paper import execution_time as module
 
 TIME = EXPERIMENTS["time"]
 LARGE = Run(TIME.settings["small"], "small")

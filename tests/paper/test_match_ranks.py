@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from memvec.experiments._curves import SearchedUnits, kmeans_variants, paper_config
-from memvec.experiments._fig06_query_cost import ratios_by_rank
-from memvec.experiments._ranks import (
+from memvec.index import Index
+from paper.fig06_query_cost import ratios_by_rank
+from paper.match_ranks import (
     matches_by_chance,
     matches_by_rank,
     own_ids,
     units_without_queries,
     wanted_ids,
 )
-from memvec.experiments._sets import RetrievalSet, made_up_views
-from memvec.index import Index
+from paper.quality_curves import SearchedUnits, kmeans_variants, paper_config
+from paper.retrieval_sets import RetrievalSet, made_up_views
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from memvec.errors import FileFormatError
-from memvec.experiments import EXPERIMENTS, Run
-from memvec.experiments._data import (
+from paper import EXPERIMENTS, Run
+from paper.data_sets import (
     DataFolders,
     large_note,
     large_set,
@@ -17,7 +17,7 @@ from memvec.experiments._data import (
     visual_sets,
     words,
 )
-from memvec.experiments._paper_sets import (
+from paper.paper_sets import (
     count_vectors,
     holidays,
     holidays_flickr1m,

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from memvec.experiments import Table
-from memvec.experiments._curves import (
+from memvec.index import Index
+from paper import Table
+from paper.quality_curves import (
     CURVE_COLUMNS,
     SearchedUnits,
     curve_rows,
@@ -13,8 +14,7 @@ from memvec.experiments._curves import (
     ratio_to_reach,
     search_units,
 )
-from memvec.experiments._sets import RetrievalSet, cosine_set, made_up_views
-from memvec.index import Index
+from paper.retrieval_sets import RetrievalSet, cosine_set, made_up_views
 
 
 @pytest.fixture(scope="module")

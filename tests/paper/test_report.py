@@ -5,18 +5,18 @@ from itertools import pairwise
 import pytest
 
 from memvec.errors import InvalidValueError
-from memvec.experiments import (
+from paper import (
     DataFolders,
     Experiment,
     Finding,
     Table,
     Verdict,
     check_page,
+    drawing,
     run_experiment,
     write_report,
 )
-from memvec.experiments import _figures as figures
-from memvec.experiments._data import photo_sets, words
+from paper.data_sets import photo_sets, words
 
 CURVES = ("data", "variant", "ratio", "quality", "baseline")
 LABELS = {"mAP": "mAP", "4-recall@4": "4-recall@4", "found": "share of matches found"}
@@ -138,8 +138,8 @@ def test_report_names_the_measure_of_each_data_set(page):
 
 def test_command_names_data_where_the_result_rests_on_it(page, embeddings):
     text = page(experiment("real", reads=["wordnet-minilm"]), experiment("made"), data=embeddings)
-    assert "`memvec reproduce real --scale small --data DIR`, " in text
-    assert "`memvec reproduce made --scale small`, " in text
+    assert "`python -m paper real --scale small --data DIR`, " in text
+    assert "`python -m paper made --scale small`, " in text
 
 
 def test_command_describes_photographs_first(page, tmp_path):
@@ -154,9 +154,9 @@ def test_command_describes_photographs_first(page, tmp_path):
         experiment("made", reads=[made]),
         data=DataFolders((tmp_path,)),
     )
-    assert "`memvec reproduce phi --scale small --data DIR --describe`, " in text
-    assert "`memvec reproduce deep --scale small --data DIR`, " in text
-    assert "`memvec reproduce made --scale small`, " in text
+    assert "`python -m paper phi --scale small --data DIR --describe`, " in text
+    assert "`python -m paper deep --scale small --data DIR`, " in text
+    assert "`python -m paper made --scale small`, " in text
 
 
 def test_page_on_data_sets_is_not_replaced_by_one_without(page, embeddings, tmp_path):
@@ -182,13 +182,13 @@ def luminance(color):
 
 
 def test_colours_of_curves_fall_apart_in_grey():
-    values = [luminance(figures.style(place)["color"]) for place in range(8)]
+    values = [luminance(drawing.style(place)["color"]) for place in range(8)]
     assert all(after - before > 20 for before, after in pairwise(values))
     assert values[-1] < 180  # and stand out from paper
 
 
 def test_curves_differ_in_line_and_marker():
-    looks = [figures.style(place) for place in range(8)]
+    looks = [drawing.style(place) for place in range(8)]
     for part in ("linestyle", "marker"):
         assert len({str(look[part]) for look in looks}) == 8
 
@@ -196,12 +196,12 @@ def test_curves_differ_in_line_and_marker():
 def test_measure_of_a_set_is_told_by_its_name():
     shown = [*photo_sets(DataFolders(), "smoke"), words(DataFolders(), "smoke", 0)]
     for data in shown:
-        assert figures.measure(data.name) == LABELS[data.measure]
-    assert figures.measure("something else") == "quality"
+        assert drawing.measure(data.name) == LABELS[data.measure]
+    assert drawing.measure("something else") == "quality"
 
 
 def test_axes_of_quality_name_the_measure():
     table = Table("t", CURVES, tuple(curves("Gardens Point, day", "UKB-56", "WordNet")))
-    panels = figures.quality_figure(table).axes
+    panels = drawing.quality_figure(table).axes
     assert [panel.get_ylabel() for panel in panels] == ["mAP", "4-recall@4", LABELS["found"]]
     assert "exhaustive" in panels[0].get_legend_handles_labels()[1]

@@ -3,22 +3,25 @@
 import inspect
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from memvec.errors import FileFormatError, MissingExtraError
-from memvec.experiments import (
+from memvec.errors import FileFormatError
+from paper import (
     DataFolders,
     Experiment,
     Finding,
     Table,
     Verdict,
-    _sources,
+    code_hash,
     latest_result,
     load_result,
     run_experiment,
 )
+from paper.errors import MissingPackageError
 
 
 def experiment(calls, name="one", settings=None, holds=True):
@@ -107,27 +110,46 @@ def test_result_is_computed_again_when_a_file_that_was_used_changed(tmp_path):
 
 
 def test_code_is_that_of_a_module_and_of_what_it_leads_to(monkeypatch):
-    from memvec.experiments import _fig01_cost_random, _flann
+    from paper import fig01_cost_random, flann
 
-    files = {name: Path(inspect.getfile(name)) for name in (_flann, _fig01_cost_random)}
+    files = {name: Path(inspect.getfile(name)) for name in (flann, fig01_cost_random)}
 
     def changed(module):
         """Return which of the two a change of a module makes another."""
-        before = {name: _sources.code_hash(file) for name, file in files.items()}
+        before = {name: code_hash.code_hash(file) for name, file in files.items()}
         with monkeypatch.context() as patch:
-            text = _sources._SOURCES[module] + b"# changed"
-            patch.setitem(_sources._SOURCES, module, text)
+            text = code_hash.all_sources()[module] + b"# changed"
+            patch.setitem(code_hash.all_sources(), module, text)
             return {
-                name for name, file in files.items() if _sources.code_hash(file) != before[name]
+                name for name, file in files.items() if code_hash.code_hash(file) != before[name]
             }
 
-    both = {_flann, _fig01_cost_random}
-    assert changed("memvec.experiments._flann") == {_flann}
-    assert changed("memvec.experiments._fig17_stream") == {_flann}
+    both = {flann, fig01_cost_random}
+    assert changed("paper.flann") == {flann}
+    assert changed("paper.fig17_stream") == {flann}
     assert changed("memvec.index._index") == both
-    assert changed("memvec.experiments._table") == both
-    assert changed("memvec.experiments._figures") == set()
+    assert changed("paper.table") == both
+    assert changed("paper.drawing") == set()
     assert changed("memvec.collection._collection") == set()
+    assert changed("paper.registry") == set()
+
+
+def test_sources_are_read_once_and_only_when_an_experiment_runs(tmp_path):
+    code = (
+        "import sys; from pathlib import Path; from paper import EXPERIMENTS, run_experiment; "
+        "from paper.code_hash import all_sources; seen = [all_sources.cache_info().misses]; "
+        "run = lambda seed: run_experiment(EXPERIMENTS['fig18-cap-sum'], 'smoke', "
+        "Path(sys.argv[1]), seed=seed); "
+        "run(0); run(1); seen.append(all_sources.cache_info().misses); print(seen)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == "[0, 1]"
 
 
 def test_fresh_run_starts_without_checkpoints(tmp_path):
@@ -142,12 +164,12 @@ def test_fresh_run_starts_without_checkpoints(tmp_path):
 
 def test_missing_package_gives_a_result_that_did_not_run(tmp_path):
     def compute(run):
-        raise MissingExtraError("This", "nothing", "reproduce")
+        raise MissingPackageError("This", "nothing")
 
     missing = Experiment("m", "", "", {"smoke": {}}, compute, lambda table: Verdict())
     verdict = run_experiment(missing, "smoke", tmp_path).verdict(missing)
     assert verdict.outcome == "not-run"
-    assert "pip install 'memvec[reproduce]'" in verdict.note
+    assert "pip install --group paper" in verdict.note
     assert latest_result("m", tmp_path) is None
 
 

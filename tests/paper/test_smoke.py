@@ -8,8 +8,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from memvec.cli import main
-from memvec.experiments import EXPERIMENTS
+from paper import EXPERIMENTS
+from paper.__main__ import main
 
 
 def test_names_are_those_of_the_paper():
@@ -25,7 +25,7 @@ def out(tmp_path_factory):
 
 
 def reproduce(out, *arguments):
-    given = ["reproduce", "--scale", "smoke", "--out", str(out), *arguments]
+    given = ["--scale", "smoke", "--out", str(out), *arguments]
     result = CliRunner().invoke(main, [*given, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from memvec.experiments import DataFolders, Run
-from memvec.experiments._fig17_100m import FIG17
-from memvec.experiments._fig17_stream import MadeUpStream, made_up_source, read_source
-from memvec.experiments._table import Table
+from paper import DataFolders, Run
+from paper.fig17_100m import FIG17
+from paper.fig17_stream import MadeUpStream, made_up_source, read_source
+from paper.table import Table
 
 SETTINGS = {
     "vectors": 900,
@@ -56,7 +56,7 @@ def test_stream_goes_on_where_it_was_interrupted(tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return made(stream, number, size)
 
-    monkeypatch.setattr("memvec.experiments._fig17_100m._sources", lambda run: sources)
+    monkeypatch.setattr("paper.fig17_100m._sources", lambda run: sources)
     scattered = MadeUpStream(900, 32, 0)
     sources = [made_up_source("families scattered", scattered, 300, 30)]
     monkeypatch.setattr(MadeUpStream, "batch", fails_at_the_third)

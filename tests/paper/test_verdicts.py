@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from memvec.experiments import EXPERIMENTS, Finding, Table, Verdict
-from memvec.experiments._experiment import unless_collapsed
-from memvec.experiments._table import plain
+from paper import EXPERIMENTS, Finding, Table, Verdict
+from paper.experiment import unless_collapsed
+from paper.table import plain
 
 HELD, FAILED = Finding("a", True, "1"), Finding("b", False, "2")
 

@@ -21,7 +21,6 @@ from memvec.cli._export import export
 from memvec.cli._images import images
 from memvec.cli._info import calibrate, info
 from memvec.cli._output import echo
-from memvec.cli._reproduce import reproduce
 from memvec.cli._search import range_command, search
 from memvec.errors import MemvecError
 from memvec.progress import printable
@@ -109,7 +108,6 @@ for _command in (
     join,
     range_command,
     repair,
-    reproduce,
     search,
     verify,
 ):
