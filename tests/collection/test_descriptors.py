@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import memvec
-from memvec.storage import map_file
+from memvec.storage import disk, map_file
 
 DIM = 8
 CONFIG = memvec.IndexConfig(codes="none", unit_size=4, assignment="random")
@@ -20,6 +20,11 @@ pytestmark = pytest.mark.skipif(
 
 def n_descriptors():
     return len(os.listdir("/proc/self/fd"))
+
+
+def mapped(path):
+    with disk.open_file(path) as file:
+        return map_file(file)
 
 
 def mapped_segments(path):
@@ -95,15 +100,15 @@ def test_hundred_segments_open_with_few_descriptors(path, monkeypatch):
 def test_mapped_bytes_outlive_the_name_and_stay_private(tmp_path):
     file = tmp_path / "file"
     file.write_bytes(b"abcd" * 5000)
-    before, mapped = n_descriptors(), map_file(file)
+    before, content = n_descriptors(), mapped(file)
     assert n_descriptors() == before
-    mapped[0] = ord("x")
+    content[0] = ord("x")
     assert file.read_bytes()[:4] == b"abcd"
     file.unlink()
-    assert mapped[10_000:].tobytes() == b"abcd" * 2500
+    assert content[10_000:].tobytes() == b"abcd" * 2500
     file.touch()
-    assert len(map_file(file)) == 0
-    del mapped
+    assert len(mapped(file)) == 0
+    del content
     with open("/proc/self/maps", encoding="utf-8") as maps:
         assert str(file) not in maps.read()
 
@@ -112,4 +117,4 @@ def test_what_cannot_be_mapped_is_the_error_of_the_system(monkeypatch, tmp_path)
     monkeypatch.setattr("memvec.storage._mapping.mmap.MAP_PRIVATE", 0)
     (tmp_path / "file").write_bytes(b"abc")
     with pytest.raises(OSError, match=r"Invalid argument.*file"):
-        map_file(tmp_path / "file")
+        mapped(tmp_path / "file")

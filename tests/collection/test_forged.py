@@ -176,7 +176,11 @@ REFUSED = [
         r"vectors of dimension 4, and the catalog says 5 of 4",
     ),
     ("segments", "INSERT INTO segments VALUES (-5, 3)", "a key is not a number"),
-    ("segment_files", "DELETE FROM segment_files WHERE file LIKE '%means%'", "differ by means.npy"),
+    (
+        "segment_files",
+        "DELETE FROM segment_files WHERE file LIKE '%means%'",
+        "differ by g000001/means.npy",
+    ),
     ("waiting", "UPDATE waiting SET first_key = 3", "the key 3 has two vectors"),
     (
         "waiting",

@@ -149,7 +149,7 @@ def test_opened_arrays_outlive_the_next_save(tmp_path):
 
 def test_save_during_an_open_gives_the_newer_content(tmp_path, monkeypatch):
     write_folder(tmp_path, {"rows": ROWS}, {"n": 1})
-    read, manifests = _read.read_manifest, []
+    read, manifests = _read.open_manifest, []
 
     def slow_read(folder):
         manifests.append(read(folder))
@@ -157,7 +157,7 @@ def test_save_during_an_open_gives_the_newer_content(tmp_path, monkeypatch):
             write_folder(tmp_path, {"rows": ROWS + 1}, {"n": 2})
         return manifests[-1]
 
-    monkeypatch.setattr(_read, "read_manifest", slow_read)
+    monkeypatch.setattr(_read, "open_manifest", slow_read)
     arrays, meta = open_folder(tmp_path)
     assert arrays["rows"].tolist() == (ROWS + 1).tolist()
     assert meta == {"n": 2}

@@ -12,7 +12,7 @@ import numpy as np
 from memvec import checks
 from memvec.collection._calibration import Blocks, broken_tables, read_tables
 from memvec.collection._catalog import CATALOG, Catalog
-from memvec.collection._checksums import FileSum, check_catalog, check_sum
+from memvec.collection._checksums import check_catalog, check_sum
 from memvec.collection._contents import (
     broken_blobs,
     broken_items,
@@ -29,7 +29,7 @@ from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
-from memvec.storage import disk
+from memvec.storage import FileSum, disk
 from memvec.types import IntArray
 
 

@@ -6,12 +6,11 @@ import json
 import os
 import zlib
 from pathlib import Path
-from typing import NamedTuple
 
 from memvec.collection._catalog import CATALOG, inode, plain_file
 from memvec.collection._plain import file_status, remove_plain
 from memvec.errors import CorruptIndexError
-from memvec.storage import disk, map_file
+from memvec.storage import FileSum, OpenedFile, disk
 
 CHECKSUM = "catalog.crc"
 _BLOCK_BYTES = 1 << 20
@@ -20,13 +19,6 @@ _LARGEST_CHECKSUM_FILE = 1 << 10
 
 # Made once: json.dumps makes one for each call that has options.
 _as_json = json.JSONEncoder(default=repr).encode
-
-
-class FileSum(NamedTuple):
-    """What is known of a file."""
-
-    size: int
-    crc32: str
 
 
 def sum_of(path: Path) -> FileSum:
@@ -90,17 +82,16 @@ class HeldFile:
     Parameters
     ----------
     path : Path
-        Where it is; it is of the size that was saved, or this raises.
+        Where it is.
     saved : FileSum
         What was saved.
+    opened : OpenedFile
+        What was opened there; it is of the size that was saved, or this raises.
     """
 
-    def __init__(self, path: Path, saved: FileSum) -> None:
-        check_size(path, saved)
-        self._path, self._saved = path, saved
-        self._inode = inode(path)
-        self._content = map_file(path)
-        _compare_sizes(path, len(self._content), saved)
+    def __init__(self, path: Path, saved: FileSum, opened: OpenedFile) -> None:
+        _compare_sizes(path, len(opened.content), saved)
+        self._path, self._saved, self._opened = path, saved, opened
 
     def check(self) -> None:
         """Raise where the file is not what was saved."""
@@ -108,14 +99,15 @@ class HeldFile:
 
     def _sum(self) -> FileSum:
         try:
-            if inode(self._path) == self._inode:
+            if inode(self._path) == self._opened.inode:
                 # Before it is read: what was appended may be of any length. And it is read as a
                 # file: to look at mapped bytes that were cut off would end the process.
                 _compare_sizes(self._path, self._path.stat().st_size, self._saved)
                 return sum_of(self._path)
         except FileNotFoundError:
             pass
-        return FileSum(len(self._content), crc_text(zlib.crc32(self._content.data)))
+        content = self._opened.content
+        return FileSum(len(content), crc_text(zlib.crc32(content.data)))
 
 
 def note_catalog(folder: Path) -> None:
@@ -193,7 +185,6 @@ def _parsed(folder: Path, noted: bytes) -> FileSum:
 
 __all__ = [
     "CHECKSUM",
-    "FileSum",
     "HeldFile",
     "check_catalog",
     "check_size",

@@ -10,10 +10,11 @@ import numpy as np
 
 from memvec.collection._calibration import Blocks
 from memvec.collection._catalog import LARGEST_NUMBER, Catalog
-from memvec.collection._checksums import FileSum, crc_text, item_sum
+from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._items import read_metadata
 from memvec.collection._segment import FILE_NAME, Segment
 from memvec.errors import CorruptIndexError
+from memvec.storage import FileSum
 from memvec.types import Float32Array, IntArray
 
 # Items that are read at a time where all are.

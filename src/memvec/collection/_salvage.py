@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from memvec.collection._checksums import FileSum, check_sum
+from memvec.collection._checksums import check_sum
 from memvec.collection._segment import segment_folder
 from memvec.errors import CorruptIndexError
+from memvec.storage import FileSum
 from memvec.types import Float32Array, IntArray
 
 _VECTORS = r"g\d+/vectors\.npy"

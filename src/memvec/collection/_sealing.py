@@ -11,7 +11,6 @@ import numpy as np
 
 from memvec.collection._calibration import tables_between, write_tables
 from memvec.collection._catalog import Catalog
-from memvec.collection._checksums import FileSum
 from memvec.collection._folder import unused_number
 from memvec.collection._scratch import scratch_rows
 from memvec.collection._segment import Segment, remove_segment, segment_folder
@@ -20,6 +19,7 @@ from memvec.collection._state import Part, State
 from memvec.collection._store import Store
 from memvec.errors import MemvecError
 from memvec.guarantee import CalibrationTable
+from memvec.storage import FileSum
 from memvec.types import IntArray
 
 # So many segments of one size are merged into one of the next.

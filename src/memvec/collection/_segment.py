@@ -10,17 +10,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
-from memvec.collection._checksums import FileSum, HeldFile, check_sum, sum_of
+from memvec.collection._checksums import HeldFile, check_size, check_sum
 from memvec.collection._plain import check_tree
 from memvec.collection._priority import priorities, rows_to_hold_out
 from memvec.collection._segment_arrays import check_arrays
 from memvec.collection._settings import Settings
 from memvec.errors import FileFormatError
-from memvec.index import Index
-from memvec.storage import disk, open_folder, write_folder
+from memvec.index import Index, map_index, save_index
+from memvec.storage import FileSum, disk, map_folder, write_folder
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 SEGMENTS = "segments"
@@ -29,6 +30,7 @@ FILE_NAME = re.compile(r"(items/)?(manifest\.json|g[0-9]{6,18}/[a-z][a-z0-9_]{0,
 _FOLDER_NAME = re.compile(r"items|g[0-9]{6,18}")
 # Beside the index: which item each of its rows is.
 _ITEMS = "items"
+_File = TypeVar("_File")
 # Rows in units whose priorities are remembered, the lowest ones: one of them is mostly alive.
 _INSIDERS = 1000
 
@@ -88,31 +90,32 @@ class Segment:
             config=settings.config,
             progress=progress,
         )
-        index.save(folder)
-        arrays, _ = open_folder(folder)
+        of_index = save_index(index, folder)
         places = np.empty(len(keys), dtype=np.int64)
-        places[arrays["keys"]] = np.arange(len(keys))
-        write_folder(folder / _ITEMS, {"keys": keys, "places": places}, {})
+        places[index.source.cascade.keys] = np.arange(len(keys))
+        of_items = write_folder(folder / _ITEMS, {"keys": keys, "places": places}, {})
         disk.sync_folder(folder)
         disk.sync_folder(folder.parent)
-        return {name: sum_of(folder / name) for name in _files_in(folder)}
+        return of_index | _below_items(of_items)
 
     @classmethod
     def open(cls, folder: Path, number: int, files: Mapping[str, FileSum]) -> Segment:
-        """Map the files of a segment, after a look at their sizes."""
+        """Map each file of a segment once, after a look at their sizes."""
         check_tree(folder)
-        held = tuple(HeldFile(folder / name, saved) for name, saved in files.items())
+        for name, saved in files.items():
+            check_size(folder / name, saved)
         try:
-            index = Index.open(folder)
-            stored, _ = open_folder(folder)
-            items, _ = open_folder(folder / _ITEMS)
-            check_arrays(folder, files, stored, items, _ITEMS)
+            index, stored = map_index(folder)
+            items = map_folder(folder / _ITEMS)
+            opened = stored.files | _below_items(items.files)
+            check_arrays(folder, files.keys(), opened.keys(), stored.arrays, items.arrays)
+            held = tuple(HeldFile(folder / name, files[name], opened[name]) for name in files)
         except FileFormatError:
             for name, saved in files.items():  # which file it is says more than what it lacks
                 check_sum(folder / name, saved)
             raise
-        keys, places, vectors = items["keys"], items["places"], stored["vectors"]
-        return cls(number, folder, files, index, keys, vectors, places, held)
+        keys, places = items.arrays["keys"], items.arrays["places"]
+        return cls(number, folder, files, index, keys, stored.arrays["vectors"], places, held)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -192,6 +195,11 @@ def remove_segment(folder: Path) -> None:
             if _FOLDER_NAME.fullmatch(name):
                 disk.remove_folder(Path(parent) / name)
     disk.remove_folder(folder)
+
+
+def _below_items(files: Mapping[str, _File]) -> dict[str, _File]:
+    """Return files of the folder of items by their names below that of the segment."""
+    return {f"{_ITEMS}/{name}": file for name, file in files.items()}
 
 
 def _files_in(folder: Path) -> list[str]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,7 +15,7 @@ Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
 
 
 def check_arrays(
-    folder: Path, files: Collection[str], stored: Arrays, items: Arrays, items_name: str
+    folder: Path, named: Set[str], files: Set[str], stored: Arrays, items: Arrays
 ) -> None:
     """Raise where arrays do not belong together, or are not those that the catalog names.
 
@@ -24,21 +23,15 @@ def check_arrays(
     ----------
     folder : Path
         The segment.
-    files : collection of str
-        Its files, by the catalog.
+    named, files : set of str
+        Its files, by the catalog and by its manifests.
     stored, items : mapping of str to ndarray
-        The arrays of its index, and of the folder `items_name` in it.
-    items_name : str
-        What that folder is called.
+        The arrays of its index, and of the folder of items in it.
     """
-    expected = {"manifest.json", f"{items_name}/manifest.json"}
-    expected |= {f"{name}.npy" for name in stored} | {f"{items_name}/{name}.npy" for name in items}
-    # Less the name of the generation.
-    named = {re.sub(r"(^|/)g[0-9]+/", r"\1", name) for name in files}
     if not {"vectors", "keys"} <= stored.keys() or not {"keys", "places"} <= items.keys():
         raise CorruptIndexError(f"{folder} is not a segment: it lacks vectors or their keys.")
-    if named != expected:
-        [name, *_] = sorted(named ^ expected)
+    if named != files:
+        [name, *_] = sorted(named ^ files)
         raise CorruptIndexError(f"{folder} is damaged: its files and the catalog differ by {name}.")
     rows, keys, places = stored["keys"], items["keys"], items["places"]
     if not (_are_numbers(rows, keys, places) and _rise(keys) and _undo_each_other(rows, places)):

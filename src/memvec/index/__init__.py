@@ -4,7 +4,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign
 from memvec.index._encode import scan_by_codes
-from memvec.index._index import Index
+from memvec.index._index import Index, map_index, save_index
 from memvec.index._profile import profile_machine
 from memvec.index._recalibrate import check_enough, share_of_queries
 
@@ -14,7 +14,9 @@ __all__ = [
     "IndexDesign",
     "MachineCosts",
     "check_enough",
+    "map_index",
     "profile_machine",
+    "save_index",
     "scan_by_codes",
     "shadow_share",
     "share_of_queries",

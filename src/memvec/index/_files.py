@@ -18,7 +18,7 @@ from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, mapping, saved_codes, saved_design
 from memvec.index._validity import UNSUMMED, check_arrays, has_table
 from memvec.search import CodeUnits, FloatUnits, Units, UnitSource
-from memvec.storage import open_folder, write_folder
+from memvec.storage import FileSum, MappedFolder, map_folder, write_folder
 
 
 def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
@@ -29,8 +29,8 @@ def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
         raise InvalidValueError(checks.message("path", where, expected, folder))
 
 
-def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
-    """Write all arrays and settings to a folder, atomically."""
+def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> dict[str, FileSum]:
+    """Write all arrays and settings to a folder, atomically; return what was written."""
     cascade = parts.units.cascade
     units = cascade.units
     arrays = _fields(units)
@@ -63,7 +63,7 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> None:
     if table is not None:
         meta["evidence"]["table"] = table.checksum
         arrays |= {f"calibration_{name}": array for name, array in _fields(table).items()}
-    write_folder(path, arrays, meta, where="Index.save")
+    return write_folder(path, arrays, meta, where="Index.save")
 
 
 _CODE_ARRAYS = (
@@ -77,15 +77,15 @@ _CODE_ARRAYS = (
 )
 
 
-def load_parts(path: str | os.PathLike[str], *, verify: bool) -> IndexParts:
-    """Read what `save_parts` wrote; arrays are memory-mapped.
+def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexParts, MappedFolder]:
+    """Read what `save_parts` wrote; arrays are memory-mapped. Return the folder, too.
 
     Whatever a folder holds, this returns parts that searches cannot stumble over, or raises an
     error of memvec: everything is checked before anything is made of it.
     """
-    arrays, meta = open_folder(path, verify=verify, unsummed=UNSUMMED)
+    folder = map_folder(path, verify=verify, unsummed=UNSUMMED)
     try:
-        return _assembled(arrays, meta)
+        return _assembled(folder.arrays, folder.meta), folder
     except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = f"{error}" if isinstance(error, ValueError) else f"{error!r}"
         raise CorruptIndexError(

@@ -54,6 +54,7 @@ from memvec.search import (
     some_unit_selected,
     source_on,
 )
+from memvec.storage import FileSum, MappedFolder
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
 
@@ -176,8 +177,7 @@ class Index:
         ...     Index.open(folder + "/two.mv").range_search([1.0, 0.2]).ids
         array([0])
         """
-        check_no_segment(path, "Index.save")
-        save_parts(self._parts, path)
+        save_index(self, path)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Index:
@@ -195,7 +195,7 @@ class Index:
             Also read vectors, memory vectors and codes, and compare their checksums. A bit that
             flipped in them can change what is found.
         """
-        return cls(load_parts(path, verify=verify), Path(path))
+        return cls(load_parts(path, verify=verify)[0], Path(path))
 
     def range_search(
         self,
@@ -685,10 +685,22 @@ class Index:
         return checks.similarity(similarity, where)
 
 
+def save_index(index: Index, path: str | os.PathLike[str]) -> dict[str, FileSum]:
+    """Save an index as :meth:`Index.save` does; return size and CRC-32 of every file by name."""
+    check_no_segment(path, "Index.save")
+    return save_parts(index._parts, path)
+
+
+def map_index(path: str | os.PathLike[str]) -> tuple[Index, MappedFolder]:
+    """Open an index as :meth:`Index.open` does; return its files, too, which it shares."""
+    parts, folder = load_parts(path, verify=False)
+    return Index(parts, Path(path)), folder
+
+
 def _hits(found: Matches, certificate: Certificate, parts: IndexParts) -> Hits:
     """Return what was found as users see it."""
     scores = found.scores.astype(np.float32)
     return Hits(found.offsets, found.ids, scores, certificate, found.spent, parts.searched)
 
 
-__all__ = ["Index"]
+__all__ = ["Index", "map_index", "save_index"]

@@ -14,8 +14,18 @@ new. Nothing is ever pickled or unpickled.
 """
 
 from memvec.storage import _disk as disk
-from memvec.storage._mapping import map_file
-from memvec.storage._read import open_folder
+from memvec.storage._manifest import FileSum
+from memvec.storage._mapping import OpenedFile, map_file
+from memvec.storage._read import MappedFolder, map_folder, open_folder
 from memvec.storage._write import write_folder
 
-__all__ = ["disk", "map_file", "open_folder", "write_folder"]
+__all__ = [
+    "FileSum",
+    "MappedFolder",
+    "OpenedFile",
+    "disk",
+    "map_file",
+    "map_folder",
+    "open_folder",
+    "write_folder",
+]

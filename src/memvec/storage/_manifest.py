@@ -9,7 +9,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from memvec.errors import (
     UnknownVersionError,
 )
 from memvec.storage import _disk
+from memvec.storage._mapping import OpenedFile
 from memvec.storage._npy import npy_size, parse_dtype
 
 FORMAT = "memvec-index"
@@ -36,6 +37,13 @@ ARRAY_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 GENERATION_NAME = re.compile(r"g[0-9]{6,18}")
 _CRC = re.compile(r"[0-9a-f]{8}")
 _NO_CRC = "0" * 8
+
+
+class FileSum(NamedTuple):
+    """Size and CRC-32 of a file, as they were written or found."""
+
+    size: int
+    crc32: str
 
 
 @dataclass(frozen=True)
@@ -108,8 +116,17 @@ def _fields(array: StoredArray) -> dict[str, Any]:
 
 def read_manifest(folder: Path) -> Manifest:
     """Return the manifest of a folder after checking all of it."""
+    return open_manifest(folder)[0]
+
+
+def open_manifest(folder: Path) -> tuple[Manifest, OpenedFile]:
+    """Return the manifest of a folder after checking all of it, and its file."""
     path = folder / MANIFEST
-    content = _content(path)
+    opened = _opened(path)
+    return _checked_manifest(path, opened.content.tobytes()), opened
+
+
+def _checked_manifest(path: Path, content: bytes) -> Manifest:
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:
@@ -121,11 +138,12 @@ def read_manifest(folder: Path) -> Manifest:
     return _parse(path, document)
 
 
-def _content(path: Path) -> bytes:
+def _opened(path: Path) -> OpenedFile:
     try:
         with _disk.open_file(path) as file:
             content = file.read(MAX_MANIFEST_BYTES + 1)
             size = os.fstat(file.fileno()).st_size
+            opened = OpenedFile.of(file, np.frombuffer(content, dtype=np.uint8))
     except FileNotFoundError:
         raise CorruptIndexError(
             f"{path.parent} is not a saved index: it holds no {MANIFEST}."
@@ -135,7 +153,7 @@ def _content(path: Path) -> bytes:
             f"{path} is damaged or not a manifest: its size is {size} bytes, "
             f"that of a manifest at most {MAX_MANIFEST_BYTES}."
         )
-    return content
+    return opened
 
 
 def _check_version(path: Path, version: object) -> None:

@@ -11,34 +11,46 @@ import mmap
 import os
 import sys
 import weakref
-from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from memvec.storage import _disk
-
 _Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 
-def map_file(path: Path) -> _Bytes:
-    """Return the bytes of a file, mapped copy-on-write; they outlive its name. No link is followed.
+class OpenedFile(NamedTuple):
+    """A file as it was opened.
+
+    Attributes
+    ----------
+    content : ndarray of shape (size,)
+        Its bytes; they outlive its name.
+    inode : tuple of int
+        What tells it from every other file, whatever its name.
+    """
+
+    content: _Bytes
+    inode: tuple[int, int]
+
+    @classmethod
+    def of(cls, file: BinaryIO, content: _Bytes) -> OpenedFile:
+        """Return an open file, which may be closed, with its content."""
+        status = os.fstat(file.fileno())
+        return cls(content, (status.st_dev, status.st_ino))
+
+
+def map_file(file: BinaryIO) -> _Bytes:
+    """Return the bytes of an open file, mapped copy-on-write; the file may be closed.
 
     Examples
     --------
     >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "abc").write_bytes(b"abc")
-    ...     map_file(Path(folder, "abc")).tobytes()
+    >>> with tempfile.TemporaryFile() as file:
+    ...     _ = file.write(b"abc"), file.flush()
+    ...     map_file(file).tobytes()
     b'abc'
     """
-    with _disk.open_file(path) as file:
-        return map_open_file(file)
-
-
-def map_open_file(file: BinaryIO) -> _Bytes:
-    """Return the bytes of an open file, mapped; the file may be closed."""
     size = os.fstat(file.fileno()).st_size
     if size == 0:  # a mapping cannot be empty
         return np.empty(0, dtype=np.uint8)
@@ -71,4 +83,4 @@ def _mapped(descriptor: int, size: int, name: str) -> _Bytes:
     return np.frombuffer(memoryview(memory), dtype=np.uint8)
 
 
-__all__ = ["map_file", "map_open_file"]
+__all__ = ["OpenedFile", "map_file"]

@@ -6,6 +6,7 @@ import math
 import os
 import zlib
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -13,11 +14,35 @@ import numpy as np
 
 from memvec.errors import CorruptIndexError, IndexNotFoundError
 from memvec.storage import _disk
-from memvec.storage._manifest import Manifest, StoredArray, checked_path, crc_text, read_manifest
-from memvec.storage._mapping import map_open_file
+from memvec.storage._manifest import (
+    MANIFEST,
+    Manifest,
+    StoredArray,
+    checked_path,
+    crc_text,
+    open_manifest,
+)
+from memvec.storage._mapping import OpenedFile, map_file
 from memvec.storage._npy import AnyArray, npy_header
 
 _VERIFY_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, eq=False)
+class MappedFolder:
+    """What a folder held when it was opened.
+
+    Attributes
+    ----------
+    arrays, meta : dict
+        As `open_folder` returns them.
+    files : dict of str to OpenedFile
+        The files, by their path below the folder; arrays are views of their content.
+    """
+
+    arrays: dict[str, AnyArray]
+    meta: dict[str, Any]
+    files: dict[str, OpenedFile]
 
 
 def open_folder(
@@ -66,27 +91,36 @@ def open_folder(
     >>> import tempfile
     >>> from memvec.storage import write_folder
     >>> with tempfile.TemporaryDirectory() as parent:
-    ...     write_folder(f"{parent}/saved", {"offsets": np.array([0, 2, 5])}, {"dim": 8})
+    ...     _ = write_folder(f"{parent}/saved", {"offsets": np.array([0, 2, 5])}, {"dim": 8})
     ...     arrays, meta = open_folder(f"{parent}/saved", verify=True)
     ...     arrays["offsets"].tolist(), meta
     ([0, 2, 5], {'dim': 8})
     """
+    mapped = map_folder(path, verify=verify, unsummed=unsummed)
+    return mapped.arrays, mapped.meta
+
+
+def map_folder(
+    path: str | os.PathLike[str],
+    *,
+    verify: bool = False,
+    unsummed: Collection[str] | None = None,
+) -> MappedFolder:
+    """Open a folder as `open_folder` does, each file once, and return the files, too."""
     folder = checked_path(path, "open_folder")
     with _disk.refusals(folder):
         _check_exists(folder)
-        return _open_latest(folder, verify, unsummed)
+        return _map_latest(folder, verify, unsummed)
 
 
-def _open_latest(
-    folder: Path, verify: bool, unsummed: Collection[str] | None
-) -> tuple[dict[str, AnyArray], dict[str, Any]]:
-    manifest = read_manifest(folder)
+def _map_latest(folder: Path, verify: bool, unsummed: Collection[str] | None) -> MappedFolder:
+    manifest, file = open_manifest(folder)
     while True:
         try:
-            return _open_arrays(folder, manifest, verify, unsummed), manifest.meta
+            return _map_generation(folder, manifest, file, verify, unsummed)
         except CorruptIndexError:
             # A save that ended meanwhile has removed the files named here: the newer ones count.
-            latest = read_manifest(folder)
+            latest, file = open_manifest(folder)
             if latest.generation == manifest.generation:
                 raise
             manifest = latest
@@ -99,24 +133,29 @@ def _check_exists(folder: Path) -> None:
         raise CorruptIndexError(f"{folder} is not a saved index: it is not a folder.")
 
 
-def _open_arrays(
-    folder: Path, manifest: Manifest, verify: bool, unsummed: Collection[str] | None
-) -> dict[str, AnyArray]:
+def _map_generation(
+    folder: Path,
+    manifest: Manifest,
+    file: OpenedFile,
+    verify: bool,
+    unsummed: Collection[str] | None,
+) -> MappedFolder:
     inside = folder / manifest.generation
     _disk.check_folder(inside)
-    return {
-        name: _open_array(
-            inside / array.file, array, verify or (unsummed is not None and name not in unsummed)
-        )
-        for name, array in manifest.arrays.items()
-    }
+    arrays, files = {}, {MANIFEST: file}
+    for name, array in manifest.arrays.items():
+        summed = verify or (unsummed is not None and name not in unsummed)
+        opened, arrays[name] = _open_array(inside / array.file, array, summed)
+        files[f"{manifest.generation}/{array.file}"] = opened
+    return MappedFolder(arrays, manifest.meta, files)
 
 
-def _open_array(path: Path, array: StoredArray, verify: bool) -> AnyArray:
+def _open_array(path: Path, array: StoredArray, verify: bool) -> tuple[OpenedFile, AnyArray]:
     try:
         # Opened once: what is checked is what is mapped.
         with _disk.open_file(path) as file:
-            return _checked_array(file, path, array, verify)
+            opened = _checked_file(file, path, array, verify)
+        return opened, _shown(opened, array)
     except FileNotFoundError:
         raise CorruptIndexError(
             f"{path} is missing: a file of {array.size} bytes was saved."
@@ -127,7 +166,7 @@ def _open_array(path: Path, array: StoredArray, verify: bool) -> AnyArray:
         raise CorruptIndexError(f"{path} cannot be an array: {error}.") from None
 
 
-def _checked_array(file: BinaryIO, path: Path, array: StoredArray, verify: bool) -> AnyArray:
+def _checked_file(file: BinaryIO, path: Path, array: StoredArray, verify: bool) -> OpenedFile:
     found = os.fstat(file.fileno()).st_size
     if found != array.size:
         raise CorruptIndexError(
@@ -135,9 +174,10 @@ def _checked_array(file: BinaryIO, path: Path, array: StoredArray, verify: bool)
         )
     if verify:
         _check_crc(file, path, array.crc32)
-    header = npy_header(array.dtype, array.shape)
-    _check_header(file, path, header)
-    return _map(file, array, offset=len(header))
+    _check_header(file, path, npy_header(array.dtype, array.shape))
+    # Copy-on-write: nothing reaches the file, and yet compiled code takes the arrays for ordinary
+    # ones. It is compiled a second time, for seconds, for arrays that are marked read-only.
+    return OpenedFile.of(file, map_file(file))
 
 
 def _check_crc(file: BinaryIO, path: Path, saved: str) -> None:
@@ -160,9 +200,10 @@ def _check_header(file: BinaryIO, path: Path, header: bytes) -> None:
         )
 
 
-def _map(file: BinaryIO, array: StoredArray, offset: int) -> AnyArray:
-    if math.prod(array.shape) * array.dtype.itemsize == 0:
-        return np.empty(array.shape, array.dtype)  # a mapping cannot be empty
-    # Copy-on-write: nothing reaches the file, and yet compiled code takes the arrays for ordinary
-    # ones. It is compiled a second time, for seconds, for arrays that are marked read-only.
-    return map_open_file(file)[offset : array.size].view(array.dtype).reshape(array.shape)
+def _shown(opened: OpenedFile, array: StoredArray) -> AnyArray:
+    """Return the array that a file holds, as a view of its content."""
+    n_bytes = math.prod(array.shape) * array.dtype.itemsize
+    if n_bytes == 0:
+        return np.empty(array.shape, array.dtype)
+    held = opened.content[array.size - n_bytes : array.size]
+    return held.view(array.dtype).reshape(array.shape)

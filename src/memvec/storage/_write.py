@@ -20,6 +20,7 @@ from memvec.storage._manifest import (
     GENERATION_NAME,
     MANIFEST,
     MAX_MANIFEST_BYTES,
+    FileSum,
     Manifest,
     StoredArray,
     checked_path,
@@ -38,7 +39,7 @@ def write_folder(
     meta: Mapping[str, Any],
     *,
     where: str = "write_folder",
-) -> None:
+) -> dict[str, FileSum]:
     """Save arrays and settings as a folder, in place of what it held.
 
     A crash at any moment leaves the old content or the new one, and so does an exception, which
@@ -59,6 +60,11 @@ def write_folder(
     where : str, optional
         The callable that error messages name.
 
+    Returns
+    -------
+    dict of str to FileSum
+        Size and CRC-32 of every file written, by its path below the folder.
+
     Raises
     ------
     InvalidValueError, InvalidTypeError
@@ -74,8 +80,10 @@ def write_folder(
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as parent:
-    ...     write_folder(f"{parent}/saved", {"rows": np.eye(2, dtype=np.float32)}, {"seed": 7})
+    ...     arrays = {"rows": np.eye(2, dtype=np.float32)}
+    ...     sorted(write_folder(f"{parent}/saved", arrays, {"seed": 7}))
     ...     np.load(f"{parent}/saved/g000001/rows.npy").tolist()
+    ['g000001/rows.npy', 'manifest.json']
     [[1.0, 0.0], [0.0, 1.0]]
     """
     folder = checked_path(path, where)
@@ -83,17 +91,19 @@ def write_folder(
     meta = _checked_meta(meta, where)
     with _disk.refusals(folder):
         _check_place(folder, where)
-        _save_into(folder, arrays, meta, where)
+        return _save_into(folder, arrays, meta, where)
 
 
-def _save_into(folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str) -> None:
+def _save_into(
+    folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str
+) -> dict[str, FileSum]:
     created = not folder.exists()
     try:
         if created:
             _disk.make_folder(folder)
             _disk.sync_folder(folder.parent)
         with _disk.locked(folder):
-            _save(folder, arrays, meta, where)
+            return _save(folder, arrays, meta, where)
     except BaseException:
         if created:
             with suppress(OSError):  # holds the new content, if the fault came after the commit
@@ -173,13 +183,17 @@ def _own_names(folder: Path) -> list[str]:
     ]
 
 
-def _save(folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str) -> None:
+def _save(
+    folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str
+) -> dict[str, FileSum]:
     generation = _next_generation(folder, where)
     with _undone_on_failure(folder, generation):
         stored = _write_generation(folder / generation, arrays)
         _disk.sync_folder(folder)
-        _commit(folder, Manifest(generation, stored, meta), where)
+        of_manifest = _commit(folder, Manifest(generation, stored, meta), where)
     _sweep(folder, keep=generation)
+    sums = {f"{generation}/{one.file}": FileSum(one.size, one.crc32) for one in stored.values()}
+    return {MANIFEST: of_manifest, **sums}
 
 
 def _next_generation(folder: Path, where: str) -> str:
@@ -232,7 +246,7 @@ def _write_array(folder: Path, name: str, array: AnyArray) -> StoredArray:
     return StoredArray(file_name, array.dtype, array.shape, size, crc_text(crc))
 
 
-def _commit(folder: Path, manifest: Manifest, where: str) -> None:
+def _commit(folder: Path, manifest: Manifest, where: str) -> FileSum:
     content = manifest_bytes(manifest)
     if len(content) > MAX_MANIFEST_BYTES:
         limit = f"at most {MAX_MANIFEST_BYTES} bytes of JSON"
@@ -247,6 +261,7 @@ def _commit(folder: Path, manifest: Manifest, where: str) -> None:
         _disk.sync(file)
     _disk.replace(unfinished, folder / MANIFEST)
     _disk.sync_folder(folder)
+    return FileSum(len(content), crc_text(zlib.crc32(content)))
 
 
 def _sweep(folder: Path, keep: str) -> None:
