@@ -5,7 +5,6 @@ import os
 import shutil
 import sqlite3
 import threading
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,8 +13,6 @@ import memvec
 from collection.faults import VECTORS, make_template
 from memvec.collection import _catalog, _check, check_collection
 from memvec.errors import CorruptIndexError, LockedError, UnknownVersionError
-
-GOLDEN = Path(__file__).parent / "golden" / "version-1.mv"
 
 
 @pytest.fixture
@@ -75,21 +72,6 @@ def test_settings_that_are_not_what_was_written_are_damage(folder):
     with pytest.raises(CorruptIndexError, match=text):
         memvec.open(folder)
     assert "of the settings is" in check_collection(folder).problems[0]
-
-
-def test_old_collection_gets_checksums_for_new_items(tmp_path):
-    folder = tmp_path / "old.mv"
-    shutil.copytree(GOLDEN, folder)
-    sums = "SELECT count(*), count(crc32) FROM items"
-    with memvec.open(folder, read_only=True) as collection:
-        assert not collection._store.catalog.has_sums
-        assert collection.check().ok
-    with memvec.open(folder) as collection:
-        [(n_items, n_sums)] = collection._store.catalog.rows(sums)
-        assert (n_items > 0, n_sums) == (True, 0)
-        collection.add(np.ones((2, 8)), ids=["x", 10**6], metadata=[{"é": "\u2028"}, None])
-        assert collection._store.catalog.rows(sums) == [(n_items + 2, 2)]
-        assert collection.check().ok
 
 
 @pytest.mark.parametrize(

@@ -128,14 +128,13 @@ def settings_with(connection, **changed):
     [(text,)] = connection.execute("SELECT value FROM settings")
     fields = json.loads(text)
     for name, value in changed.items():
-        inside = fields if name in fields or name in LATER else fields["config"]
+        inside = fields if name in fields else fields["config"]
         inside[name] = value
     forged = json.dumps(fields)
     crc32 = zlib.crc32(forged.encode())
     connection.execute("UPDATE settings SET value = ?, crc32 = ?", [forged, crc32])
 
 
-LATER = ("guarantee", "confidence", "similarities")
 SETTINGS = [
     {"dim": "4"},
     {"dim": 0},

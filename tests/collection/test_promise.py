@@ -1,5 +1,6 @@
 """One promise for all segments together."""
 
+import dataclasses
 import json
 import shutil
 from functools import partial
@@ -274,11 +275,14 @@ def test_collection_is_created_for_a_level_and_a_list_of_similarities(tmp_path):
     assert memvec.Index.open(path / "segments" / "000001").design.similarities == (0.7, 0.8)
 
 
-def test_settings_of_promises_are_written_where_they_differ(tmp_path):
+def test_all_settings_are_written_and_read_as_they_were(tmp_path):
     with memvec.open(tmp_path / "c.mv", dim=DIM) as collection:
-        written = json.loads(collection.settings.to_json())
-        assert not {"guarantee", "confidence", "similarities"} & written.keys()
-        assert collection.settings.listed == (0.7,)
+        made = collection.settings
+        written = json.loads(made.to_json())
+        assert written.keys() == {field.name for field in dataclasses.fields(made)}
+        assert made.listed == (0.7,)
+    with memvec.open(tmp_path / "c.mv") as collection:
+        assert collection.settings == made
 
 
 def test_exact_collection_misses_nothing(tmp_path):

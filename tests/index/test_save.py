@@ -86,37 +86,6 @@ def test_an_index_without_all_its_arrays_is_refused(tmp_path):
             Index.open(tmp_path / "broken.mv")
 
 
-def test_index_saved_before_there_were_homes_has_one(tmp_path):
-    index = Index.build(ROWS, config=IndexConfig(assignment="kmeans", homes=1))
-    index.save(tmp_path / "index.mv")
-    arrays, meta = open_folder(tmp_path / "index.mv")
-    old = {name: np.array(array) for name, array in arrays.items() if not name.startswith("run_")}
-    assert len(old) == len(arrays) - 2
-    del meta["design"]["config"]["homes"]
-    write_folder(tmp_path / "old.mv", old, meta)
-    opened = Index.open(tmp_path / "old.mv", verify=True)
-    assert opened.config.homes == 1
-    one, other = (each.range_search(QUERIES, 0.7) for each in (index, opened))
-    np.testing.assert_array_equal(one.ids, other.ids)
-    np.testing.assert_array_equal(one.work.members_tested, other.work.members_tested)
-
-
-@pytest.mark.parametrize(
-    ("chosen", "words"),
-    [({"homes": 1}, 2), ({"homes": 2}, 2), ({"codes": "none"}, 1)],
-)
-def test_index_saved_before_first_words_could_be_chosen_knows_how_many(tmp_path, chosen, words):
-    rows = np.random.default_rng(0).standard_normal((500, 200))
-    config = IndexConfig(assignment="kmeans", member_words=2, **chosen)
-    Index.build(rows, config=config).save(tmp_path / "index.mv")
-    arrays, meta = open_folder(tmp_path / "index.mv")
-    del meta["design"]["config"]["member_words"]
-    write_folder(
-        tmp_path / "old.mv", {name: np.array(array) for name, array in arrays.items()}, meta
-    )
-    assert Index.open(tmp_path / "old.mv").config.member_words == words
-
-
 def test_missing_and_foreign_folders_are_refused(tmp_path):
     with pytest.raises(IndexNotFoundError):
         Index.open(tmp_path / "nothing")

@@ -25,7 +25,7 @@ _APPLICATION_ID = 0x6D766563
 # An item keeps its row, marked, after it was deleted: what a reader found before still has a name.
 # Its key is a number that is never used again; a replaced item gets a new one. Vectors lie in
 # blobs of many rows with consecutive keys: one row a vector would be written at half the speed.
-# Checksums of items and settings came later: those of old collections have none.
+# Items that a repair has marked as deleted have no checksum.
 _SCHEMA = """
 CREATE TABLE settings (value TEXT NOT NULL, crc32 INTEGER);
 CREATE TABLE state (
@@ -282,31 +282,15 @@ class Catalog:
 
     def settings(self) -> Settings:
         """Return what the collection was created with."""
-        [text] = self._only("SELECT value FROM settings")
-        if self.has_sums:
-            [saved] = self._only("SELECT crc32 FROM settings")
-            found = zlib.crc32(str(text).encode())
-            if saved is not None and found != saved:
-                shown = f"{saved:08x}" if isinstance(saved, int) else repr(saved)
-                raise CorruptIndexError(
-                    f"{self.path} is damaged: the checksum (CRC-32) of the settings is "
-                    f"{found:08x}, saved was {shown}."
-                )
+        text, saved = self._only("SELECT value, crc32 FROM settings")
+        found = zlib.crc32(str(text).encode())
+        if saved is not None and found != saved:
+            shown = f"{saved:08x}" if isinstance(saved, int) else repr(saved)
+            raise CorruptIndexError(
+                f"{self.path} is damaged: the checksum (CRC-32) of the settings is "
+                f"{found:08x}, saved was {shown}."
+            )
         return Settings.from_json(text)
-
-    @property
-    def has_sums(self) -> bool:
-        """Whether there is room for checksums of items and settings."""
-        return any(column == "crc32" for _, column, *_ in self.rows("PRAGMA table_info(items)"))
-
-    def make_room_for_sums(self) -> None:
-        """Let items that are added from now on have checksums, in an old collection too."""
-        if not self.has_sums:
-            self.transact(self._add_columns_for_sums)
-
-    def _add_columns_for_sums(self) -> None:
-        self.execute("ALTER TABLE settings ADD COLUMN crc32 INTEGER")
-        self.execute("ALTER TABLE items ADD COLUMN crc32 INTEGER")
 
     def change(self) -> int:
         """Return the number of changes committed."""

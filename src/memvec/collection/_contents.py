@@ -174,10 +174,7 @@ def broken_items(catalog: Catalog) -> Iterator[tuple[int, str, bool]]:
 
     Where only its checksum is wrong, an item is something that could have been written.
     """
-    saved = "crc32" if catalog.has_sums else "NULL"
-    sql = f"""
-        SELECT key, id, metadata, deleted, {saved} FROM items WHERE key >= ? ORDER BY key LIMIT ?
-    """
+    sql = "SELECT key, id, metadata, deleted, crc32 FROM items WHERE key >= ? ORDER BY key LIMIT ?"
     first = 0
     while page := catalog.rows(sql, [first, _PAGE]):
         for key, name, metadata, deleted, crc32 in page:

@@ -65,16 +65,8 @@ class Settings:
         return self.similarities or (self.similarity,)
 
     def to_json(self) -> str:
-        """Return the settings as text; an infinite ridge is written as JavaScript has it.
-
-        Settings of the promise are written where they are not the default: versions that do not
-        know them can open all other collections.
-        """
-        written = dataclasses.asdict(self)
-        for field in dataclasses.fields(self):
-            if field.name in _LATER and written[field.name] == field.default:
-                del written[field.name]
-        return json.dumps(written)
+        """Return the settings as text; an infinite ridge is written as JavaScript has it."""
+        return json.dumps(dataclasses.asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
@@ -84,7 +76,7 @@ class Settings:
             _refuse_unknown(fields, cls)
             _refuse_unknown(fields["config"], IndexConfig)
             fields["config"] = _read_config(fields["config"])
-            if not fields.get("similarities", True):
+            if fields.get("similarities") == []:  # which nobody can give
                 del fields["similarities"]
             # As strictly as what a user gives: whoever edits a catalog is a user, too.
             return cls(**{name: _CHECKS[name](value, name) for name, value in fields.items()})
@@ -161,7 +153,6 @@ def _similarities(value: object, name: str) -> tuple[float, ...]:
     return listed
 
 
-_LATER = ("guarantee", "confidence", "similarities")
 _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "dim": _dim,
     "similarity": lambda value, name: checks.similarity(value, _WHERE, name),

@@ -94,7 +94,6 @@ class Store:
         # Nothing is removed or written before the catalog was found to be whole.
         remove_orphans(self.folder, {part.rows.number for part in self.state.segments})
         forget_catalog(self.folder)
-        self.catalog.make_room_for_sums()
         self.refresh()
 
     def _load(self, catalog: Catalog, known: State | None) -> State:

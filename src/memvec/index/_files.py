@@ -15,7 +15,7 @@ from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.guarantee import CalibrationTable, Evidence, NullLaw
 from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
-from memvec.index._saved_settings import checked_evidence, mapping, saved_codes, saved_design
+from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
 from memvec.index._validity import UNSUMMED, check_arrays, has_table
 from memvec.search import CodeUnits, FloatUnits, Units, UnitSource
 from memvec.storage import FileSum, MappedFolder, map_folder, write_folder
@@ -94,7 +94,6 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexPart
 
 
 def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
-    _complete(arrays, meta)
     design = saved_design(meta.get("design"))
     has_codes = design.config.codes != "none"
     codes = saved_codes(meta.get("codes"), design.config) if has_codes else None
@@ -123,19 +122,6 @@ def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     if evidence.state != (found := units.fingerprint):
         raise ValueError(f"the calibration belongs to an index {evidence.state!r}, not {found!r}.")
     return IndexParts(design, UnitSource(cascade), evidence)
-
-
-def _complete(arrays: dict[str, Any], meta: dict[str, Any]) -> None:
-    """Add what was not written when there was nothing to choose."""
-    config = mapping(mapping(meta.get("design"), "design").get("config"), "config")
-    if config.setdefault("homes", 1) == 1:
-        # Runs are units; before vectors could have two homes, none were written.
-        arrays.setdefault("run_offsets", arrays["offsets"])
-        arrays.setdefault("run_rows", np.empty(0, dtype=np.int32))
-    if "member_words" not in config:
-        # Before first words could be chosen, their number was not written.
-        n_slots = max(1, arrays["run_rows"].size or arrays["keys"].size)
-        config["member_words"] = arrays["prefix"].size // n_slots if "codes" in meta else 1
 
 
 def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:

@@ -31,7 +31,7 @@ _SOURCES = ("reserve", "queries", None)
 
 def saved_design(settings: object) -> IndexDesign:
     """Return the design that was saved; InvalidValueError or InvalidTypeError where it is none."""
-    held = dict(mapping(settings, "design"))
+    held = dict(_mapping(settings, "design"))
     dim = checks.integer(held.get("dim"), "dim", _WHERE)
     time = held.get("expected_microseconds")
     held |= {
@@ -44,10 +44,8 @@ def saved_design(settings: object) -> IndexDesign:
         "expected_microseconds": None
         if time is None
         else checks.real(time, "expected_microseconds", _WHERE, low=0.0, high=_LARGEST),
-        "guarantee": checks.choice(
-            held.get("guarantee", "expected"), "guarantee", _WHERE, get_args(Guarantee)
-        ),
-        "confidence": checks.miss_rate(held.get("confidence", 0.95), _WHERE, "confidence"),
+        "guarantee": checks.choice(held.get("guarantee"), "guarantee", _WHERE, get_args(Guarantee)),
+        "confidence": checks.miss_rate(held.get("confidence"), _WHERE, "confidence"),
         "similarities": _similarities(held.get("similarities")),
     }
     _check_names(held, IndexDesign, "design")
@@ -55,7 +53,7 @@ def saved_design(settings: object) -> IndexDesign:
 
 
 def _saved_config(settings: object, dim: int) -> IndexConfig:
-    held = dict(mapping(settings, "config"))
+    held = dict(_mapping(settings, "config"))
     _check_names(held, IndexConfig, "config")
     if held.get("ridge") == "inf":  # JSON has no number for it
         held["ridge"] = float("inf")
@@ -101,7 +99,7 @@ class SavedCodes:
 
 def saved_codes(settings: object, config: IndexConfig) -> SavedCodes:
     """Return the settings of codes that were saved."""
-    held = mapping(settings, "codes")
+    held = _mapping(settings, "codes")
     _check_names(held, SavedCodes, "codes")
     top, own = held.get("top"), held.get("own_scales")
     if type(top) is not int or top not in _TOPS:
@@ -123,7 +121,7 @@ def saved_codes(settings: object, config: IndexConfig) -> SavedCodes:
 
 def checked_evidence(settings: object) -> dict[str, Any]:
     """Return what was saved about the evidence."""
-    held = dict(mapping(settings, "evidence"))
+    held = dict(_mapping(settings, "evidence"))
     held["floor"] = checks.real(held.get("floor"), "floor", _WHERE, low=0.0, high=1.0)
     held["left_out"] = checks.integer(held.get("left_out"), "left_out", _WHERE, minimum=0)
     held["null_dimension"] = _positive(held.get("null_dimension"), "null_dimension")
@@ -138,7 +136,7 @@ def checked_evidence(settings: object) -> dict[str, Any]:
     return held
 
 
-def mapping(settings: object, name: str) -> dict[str, Any]:
+def _mapping(settings: object, name: str) -> dict[str, Any]:
     """Return settings that must be an object of JSON."""
     if not isinstance(settings, dict):
         raise InvalidTypeError(checks.message(name, _WHERE, "a mapping", repr(settings)))
@@ -163,4 +161,4 @@ def _check_names(held: Mapping[str, Any], kind: type, name: str) -> None:
         )
 
 
-__all__ = ["SavedCodes", "checked_evidence", "mapping", "saved_codes", "saved_design"]
+__all__ = ["SavedCodes", "checked_evidence", "saved_codes", "saved_design"]
