@@ -42,11 +42,22 @@ def test_rotation_follows_its_seed():
 
 
 @settings(deadline=None, max_examples=30)
-@given(seed=seeds, dim=st.sampled_from([1, 63, 64, 100, 200]), symmetric=st.booleans())
-def test_codes_and_queries_equal_their_twins(seed, dim, symmetric):
+@given(
+    seed=seeds,
+    dim=st.sampled_from([1, 63, 64, 100, 200]),
+    symmetric=st.booleans(),
+    rotates=st.booleans(),
+)
+def test_codes_and_queries_equal_their_twins(seed, dim, symmetric, rotates):
     rows = naive.unit_rows(np.random.default_rng(seed).standard_normal((4, dim)))
-    space = CodeSpace.random(dim, symmetric=symmetric, seed=seed)
-    rotated = space.rotate(rows)
+    if rotates:
+        space = CodeSpace.random(dim, symmetric=symmetric, seed=seed)
+        rotated = space.rotate(rows)
+    else:
+        space = CodeSpace.unrotated(dim, symmetric=symmetric)
+        rotated = naive.unrotated(rows)
+        np.testing.assert_array_equal(space.rotate(rows), rotated)
+    assert space.rotates == rotates
     encoded = space.encode(rows, prefix_words=1)
     query, (signs, low, high), (sums, squares) = quantised(space, rows[0])
     levels = naive.levels(query, space.steps, space.top)
@@ -61,6 +72,33 @@ def test_codes_and_queries_equal_their_twins(seed, dim, symmetric):
         np.testing.assert_allclose(encoded.full_sums[row], np.abs(rotated[row]).sum(), rtol=1e-5)
         prefix = np.abs(rotated[row, :64]).sum()
         np.testing.assert_allclose(encoded.prefix_sums[row], prefix, rtol=1e-5)
+
+
+def test_symmetric_codes_without_rotation_are_compared_by_hamming_distance():
+    """Of the entries themselves: padding agrees with everything and weighs nothing."""
+    rows = np.random.default_rng(4).standard_normal((5, 70)).astype(np.float32)
+    space = CodeSpace.unrotated(70, symmetric=True)
+    codes = space.encode(rows, prefix_words=1).words
+    _, words, (sums, _) = quantised(space, rows[0])
+    assert sums[-1] == 70
+    for row, code in zip(rows, codes, strict=True):
+        assert disagreement(code, *words) == ((row > 0) != (rows[0] > 0)).sum()
+
+
+@pytest.mark.parametrize("dim", [70, 256])
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_estimate_without_rotation_is_unbiased_for_gaussian_entries(dim, symmetric):
+    rng = np.random.default_rng(2)
+    space, errors = CodeSpace.unrotated(dim, symmetric=symmetric), []
+    for _ in range(60):
+        query = naive.unit_rows(rng.standard_normal((1, dim)))[0]
+        noise = rng.standard_normal((60, dim))
+        noise -= (noise @ query)[:, None] * query
+        rows = (0.3 * query + np.sqrt(1 - 0.3**2) * naive.unit_rows(noise)).astype(np.float32)
+        found = space.estimate(query, space.encode(rows, 1), np.ones(len(rows)))
+        errors.append(found.values - 0.3)
+    means = np.mean(errors, axis=1)
+    assert means.mean() == pytest.approx(0, abs=4 * means.std() / np.sqrt(len(means)) + 0.01)
 
 
 @pytest.mark.parametrize("symmetric", [False, True])
@@ -93,3 +131,5 @@ def test_estimate_is_unbiased_with_the_stated_noise(symmetric, norm):
 def test_bad_dimension_is_refused():
     with pytest.raises(InvalidValueError, match="'dim' parameter of CodeSpace.random .* Got 0"):
         CodeSpace.random(0)
+    with pytest.raises(InvalidValueError, match="of CodeSpace.unrotated .* Got 0"):
+        CodeSpace.unrotated(0)

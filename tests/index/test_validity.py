@@ -215,6 +215,7 @@ STRANGE = {
     ("config", "levels"): ["auto", None, 0, 1, 3, "x", []],
     ("config", "homes"): ["auto", None, 0, 1, 3, "x", []],
     ("config", "codes"): ["auto", None, "x", "none", "sign", 1],
+    ("config", "rotation"): ["none", None, "x", 1],
     ("config", "pca_dim"): [None, 0, 29, 41, 10**30, "x"],
     ("config", "whiten"): [None, 0, 1, "x"],
     ("config", "center"): [None, 0, 1, "x"],

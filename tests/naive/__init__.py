@@ -8,6 +8,7 @@ from naive.codes import (
     sign_bits,
     slack_left,
     unpack,
+    unrotated,
 )
 from naive.collection import DictCollection
 from naive.collection import passes as passes_filter
@@ -62,5 +63,6 @@ __all__ = [
     "unit_test",
     "units_of_groups",
     "unpack",
+    "unrotated",
     "write_vecs",
 ]

@@ -3,6 +3,11 @@
 import numpy as np
 
 
+def unrotated(rows):
+    """Rows as they are, zeros up to a multiple of 64."""
+    return np.array([[*row, *[0.0] * (-len(row) % 64)] for row in np.asarray(rows).tolist()])
+
+
 def sign_bits(rotated):
     """One bool an entry, as the words of a code hold them."""
     return np.asarray(rotated) > 0

@@ -1,4 +1,4 @@
-"""Where vectors become codes: a random rotation, one bit an entry, and scales."""
+"""Where vectors become codes: a random rotation or none, one bit an entry, and scales."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class Estimates:
     is nearly Gaussian with a standard deviation of at most `deviations`: the query's levels, √Σv²,
     over what an inner product of 1 adds up to (RaBitQ, Theorem 3.2, states the same with the angle
     between a vector and its code). The four levels of a query add a bias of less than 3 % of the
-    inner product: 1 % at a cosine of 0.6 and 2.5 % at 0.9 were measured.
+    inner product: 1 % at a cosine of 0.6 and 2.5 % at 0.9 were measured. Without a rotation,
+    all this is true only of vectors whose entries are alike.
 
     Attributes
     ----------
@@ -87,7 +88,7 @@ class CodeSpace:
     dim : int
         Dimension of the vectors.
     flips : ndarray of shape (rounds, padded_dim)
-        The signs of the rotation over √8.
+        The signs of the rotation over √8; no rounds leave vectors as they are, padded with zeros.
     steps : float
         Levels a unit of magnitude of q′.
     top : int
@@ -128,11 +129,45 @@ class CodeSpace:
         rounds = math.ceil(math.log(padded, RADIX) - 1e-9) + _EXTRA_ROUNDS
         signs = rng.choice(np.array([-1, 1], dtype=np.float32), size=(rounds, padded))
         flips = (signs / np.sqrt(RADIX)).astype(np.float32)
-        root = float(np.sqrt(padded))
+        return cls._of_entries(dim, flips, padded, symmetric)
+
+    @classmethod
+    def unrotated(cls, dim: int, *, symmetric: bool = False) -> CodeSpace:
+        """Return a space whose codes are the signs of the entries themselves, as in the paper.
+
+        Parameters
+        ----------
+        dim : int
+            Dimension of the vectors. Zeros pad it to a multiple of 64; they have no part in any
+            comparison, since the level of a zero is 0.
+        symmetric : bool, default False
+            Keep the signs of the query only.
+
+        Examples
+        --------
+        >>> space = CodeSpace.unrotated(3)
+        >>> space.rotate(np.array([[3, -1, 2]], dtype=np.float32))[0, :4].tolist()
+        [3.0, -1.0, 2.0, 0.0]
+        """
+        dim = checks.integer(dim, "dim", "CodeSpace.unrotated")
+        flips = np.empty((0, -(-dim // WORD) * WORD), dtype=np.float32)
+        return cls._of_entries(dim, flips, dim, symmetric)
+
+    @classmethod
+    def _of_entries(
+        cls, dim: int, flips: Float32Array, n_entries: int, symmetric: bool
+    ) -> CodeSpace:
+        """Return a space where the norm of a vector is shared by so many entries."""
+        root = float(np.sqrt(n_entries))
         if symmetric:
-            # So many levels that every entry reaches the top one.
+            # So many levels that every entry but a zero reaches the top one.
             return cls(dim, flips, 1e30, 1, root * float(np.sqrt(2 / np.pi)))
         return cls(dim, flips, root / _LEVEL_WIDTH, 3, root * _mean_product(_LEVEL_WIDTH, 3))
+
+    @property
+    def rotates(self) -> bool:
+        """Whether vectors are rotated, which makes the noise of all codes alike."""
+        return len(self.flips) > 0
 
     @property
     def padded_dim(self) -> int:

@@ -39,9 +39,11 @@ class CodeScans:
     def of(self, state: State) -> WaitingCodes | None:
         """Return the waiting vectors of a state that are scanned by codes; None if there are none.
 
-        Thresholds are those of segments: without any, there are no codes either.
+        Thresholds are those of segments: without any, there are no codes either. Nor are there
+        where nothing bounds the noise of codes.
         """
-        if not state.segments or self._settings.config.projects:
+        config = self._settings.config
+        if not state.segments or config.projects or config.rotation == "none":
             return None
         n_rows = len(state.waiting.keys) // CHUNK * CHUNK
         if n_rows == 0 or state.segments[0].rows.index.config.codes == "none":

@@ -12,10 +12,12 @@ from memvec.errors import InvalidValueError
 Auto = Literal["auto"]
 AssignmentName = Literal["kmeans", "random"]
 CodesName = Literal["none", "sign", "estimate"]
+RotationName = Literal["random", "none"]
 KmeansRule = Literal["sum", "sum+norm", "pinv", "pinv+norm"]
 
 ASSIGNMENTS: tuple[AssignmentName, ...] = ("kmeans", "random")
 CODES: tuple[CodesName, ...] = ("none", "sign", "estimate")
+ROTATIONS: tuple[RotationName, ...] = ("random", "none")
 
 
 # Settings that are whole numbers, and the least that each may be.
@@ -83,6 +85,9 @@ class IndexConfig:
         with the scale that makes them estimates of the inner product.
     symmetric : bool
         Binarise the query, too: codes are then compared by Hamming distance.
+    rotation : {"random", "none"}
+        Rotate vectors at random before their signs are taken. Without a rotation, as in the paper,
+        codes tell little where few entries make up a vector or most have one sign.
     unit_words : "auto" or int
         Words of 64 bits of a unit's code that are tested.
     member_words : "auto" or int
@@ -116,6 +121,7 @@ class IndexConfig:
     homes: Literal["auto", 1, 2] = "auto"
     codes: CodesName | Auto = "auto"
     symmetric: bool = False
+    rotation: RotationName = "random"
     unit_words: int | Auto = "auto"
     member_words: int | Auto = "auto"
     pca_dim: int | None = None
@@ -129,6 +135,7 @@ class IndexConfig:
         checks.choice(self.construction, "construction", where, ("auto", *CONSTRUCTIONS))
         checks.choice(self.assignment, "assignment", where, ("auto", *ASSIGNMENTS))
         checks.choice(self.codes, "codes", where, ("auto", *CODES))
+        checks.choice(self.rotation, "rotation", where, ROTATIONS)
         checks.choice(self.kmeans_rule, "kmeans_rule", where, tuple(KMEANS_RULES))
         self._keep("ridge", checks.real(self.ridge, "ridge", where, low=0.0))
         self._check_numbers(where)

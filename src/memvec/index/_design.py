@@ -104,7 +104,8 @@ class IndexDesign:
 
     def __str__(self) -> str:
         made = self.config
-        tests = "float32" if made.codes == "none" else f"{64 * int(made.unit_words)}-bit codes"
+        kind = "codes" if made.rotation == "random" else "unrotated codes"
+        tests = "float32" if made.codes == "none" else f"{64 * int(made.unit_words)}-bit {kind}"
         groups = f" in groups of {made.group_size}" if made.levels == 2 else ""
         homes = ", two for each vector" if made.homes == 2 else ""
         return (

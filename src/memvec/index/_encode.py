@@ -23,7 +23,7 @@ def encode_units(
     progress: bool | None,
 ) -> CodeUnits:
     """Encode memory vectors and members; `tested` are the members as the tests see them."""
-    space = CodeSpace.random(tested.shape[1], symmetric=config.symmetric, seed=config.seed)
+    space = code_space(tested.shape[1], config)
     n_prefix = min(int(config.member_words), space.n_words)
     n_unit_words = min(int(config.unit_words), space.n_words)
     n_total = len(units.vectors) + units.n_tested + units.n_groups
@@ -61,6 +61,13 @@ def encode_units(
         code_scales=code_scales,
         own_scales=config.codes != "sign",
     )
+
+
+def code_space(dim: int, config: IndexConfig) -> CodeSpace:
+    """Return where vectors of a dimension become codes."""
+    if config.rotation == "none":
+        return CodeSpace.unrotated(dim, symmetric=config.symmetric)
+    return CodeSpace.random(dim, symmetric=config.symmetric, seed=config.seed)
 
 
 def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesign) -> CodeUnits:
@@ -138,4 +145,4 @@ def _word_by_word(words: WordArray, offsets: IntArray) -> WordArray:
     return flat
 
 
-__all__ = ["encode_units", "scan_by_codes"]
+__all__ = ["code_space", "encode_units", "scan_by_codes"]

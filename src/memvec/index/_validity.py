@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from memvec.codes import CodeSpace
 from memvec.guarantee import CalibrationTable
 from memvec.index._design import IndexDesign
+from memvec.index._encode import code_space
 from memvec.kernels import BLOCK, N_STAGES
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, np.dtype[Any]]]
@@ -115,7 +115,7 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
 
 def _code_forms(sizes: _Sizes, design: IndexDesign) -> dict[str, _Form]:
     made = design.config
-    flips = CodeSpace.random(sizes.tested_dim).flips.shape
+    flips = code_space(sizes.tested_dim, made).flips.shape
     n_words = flips[1] // 64
     n_unit_words = min(int(made.unit_words), n_words)
     n_prefix = min(int(made.member_words), n_words)

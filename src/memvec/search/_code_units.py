@@ -93,8 +93,9 @@ class CodeUnits:
 
     @property
     def most_slack(self) -> Float64Array:
-        """Codes of members see nothing but the noise of the code, unless vectors are projected."""
-        of_codes = _MOST_CODE_SLACK if self.codes_have_angles else np.inf
+        """Rotated codes of members see nothing but their noise, unless vectors are projected."""
+        bounded = self.codes_have_angles and self.space.rotates
+        of_codes = _MOST_CODE_SLACK if bounded else np.inf
         return np.array([np.inf, np.inf, of_codes, of_codes])
 
     @cached_property
