@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
-from scipy import special
 
+from memvec.lazy import special
 from memvec.types import BoolArray, Float64Array
 
 Promise: TypeAlias = Literal["expected", "high_probability"]

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
 from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
@@ -34,6 +33,7 @@ from memvec.guarantee._profile import MissProfile
 from memvec.guarantee._table import CalibrationTable
 from memvec.guarantee._thresholds import Thresholds
 from memvec.kernels import MATCH_SLACK, blocks
+from memvec.lazy import special
 from memvec.types import BoolArray, Float64Array
 
 # From this similarity on, copies are asked for, and every one of them is found.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import special
 
+from memvec.lazy import special
 from memvec.types import Float32Array, Float64Array
 
 # A tail with fewer pairs than this says too little about its probability.

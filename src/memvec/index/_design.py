@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
-from scipy import optimize, special
 
 from memvec.guarantee import uniform_tail
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
+from memvec.lazy import optimize, special
 from memvec.theory import effective_dimension, optimal_design
 from memvec.types import Float32Array
 

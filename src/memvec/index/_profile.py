@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
-from scipy import special
 
 from memvec import checks
 from memvec.guarantee import Thresholds
@@ -19,6 +18,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, busy_runs
 from memvec.index._index import Index
 from memvec.kernels import BLOCK, N_STAGES, PREFIX_STAGE, WORD
+from memvec.lazy import special
 from memvec.search import CodeUnits
 from memvec.types import Float32Array, WordArray
 

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from memvec import checks
+from memvec.lazy import special
 from memvec.theory._score import ScoreLaw, log_beta_half
 
 # The continued fraction is used where η√(d−1) exceeds the first or η the second: there the cap's

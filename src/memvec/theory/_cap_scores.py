@@ -11,10 +11,9 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from scipy import special
-
 from memvec import checks
 from memvec.errors import InvalidValueError
+from memvec.lazy import special
 from memvec.theory._cap import CapMoments, cap_moments
 from memvec.theory._cost import Design
 

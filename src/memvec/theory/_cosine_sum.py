@@ -8,9 +8,9 @@ from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from memvec import checks
+from memvec.lazy import special
 from memvec.theory._score import ScoreLaw
 from memvec.theory._symmetric import SymmetricLaw
 from memvec.types import ArrayLike, Float64Array

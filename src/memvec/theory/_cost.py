@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, get_args
 
-from scipy import special
-
 from memvec import checks
 from memvec.errors import InvalidValueError
+from memvec.lazy import special
 from memvec.theory._rates import LawName, UnitTest
 
 Searchable = Literal["sum", "pinv"]

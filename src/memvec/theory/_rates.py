@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import special
 
 from memvec import checks
 from memvec.errors import InvalidValueError
+from memvec.lazy import special
 from memvec.theory._cosine_sum import CosineSumLaw
 from memvec.theory._pinv import PinvNoiseLaw, PinvNormLaw, PinvNullLaw
 from memvec.theory._score import ScoreLaw

@@ -7,10 +7,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy import special
 
 from memvec import checks
 from memvec.errors import InvalidValueError
+from memvec.lazy import special
 from memvec.theory._symmetric import SymmetricLaw
 from memvec.types import ArrayLike, Float64Array
 

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-from scipy import special
 
 from memvec import checks
 from memvec.errors import InvalidValueError
+from memvec.lazy import special
 from memvec.types import ArrayLike, Float64Array
 
 # Quantiles are polished to this relative width; the tails themselves are good to about 1e-10.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import special
 
 from memvec import checks
 from memvec.errors import InvalidValueError
+from memvec.lazy import special
 from memvec.types import ArrayLike, Float64Array
 
 UnitConstruction = Literal["sum", "pinv", "ridge"]
