@@ -18,6 +18,7 @@ from memvec.kernels import (
     run_blocks,
     score_units,
 )
+from memvec.kernels._compile import kernel
 from strategies import seeds
 
 
@@ -156,7 +157,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_compiling_is_announced_once(caplog):
-    from memvec.kernels._compile import _CompileNotice
+    from memvec.kernels._dispatcher import _CompileNotice
 
     class Event:
         def __init__(self, module):
@@ -174,25 +175,23 @@ def test_compiling_is_announced_once(caplog):
 
 
 def test_kernel_without_a_place_for_its_cache_is_compiled_without_one(monkeypatch, caplog):
-    from memvec.kernels import _compile
+    from memvec.kernels import _dispatcher
 
     monkeypatch.setattr("numba.config.CACHE_DIR", "")
-    monkeypatch.setattr(_compile._CompileNotice, "text", _compile._NOTICE)
+    monkeypatch.setattr(_dispatcher._CompileNotice, "text", _dispatcher._NOTICE)
     made = {"__name__": "memvec.made_up"}
     exec("def double(x):\n    return 2 * x", made)  # numba has no folder for what has no file
-    double = _compile.kernel(made["double"])
-    listening = install_listener("numba:compile", _compile._CompileNotice())
+    double = kernel(made["double"])
+    listening = install_listener("numba:compile", _dispatcher._CompileNotice())
     with caplog.at_level(logging.INFO, logger="memvec"), listening:
         assert double(21) == 42
     assert "they are not kept" in caplog.text
 
 
 def test_other_failure_of_a_decorator_is_not_hidden(monkeypatch):
-    from memvec.kernels import _compile
-
     def refuse(**options):
         raise RuntimeError("out of order")
 
     monkeypatch.setattr("numba.njit", refuse)
     with pytest.raises(RuntimeError, match="out of order"):
-        _compile.kernel(len)
+        kernel(len)([])

@@ -1,65 +1,48 @@
-"""How kernels are compiled: cached on disk, without the GIL, with a word to whoever waits."""
+"""How kernels are compiled: cached on disk, without the GIL, when they are first called."""
 
 from __future__ import annotations
 
-import logging
-import sys
+import threading
 from collections.abc import Callable
+from functools import update_wrapper
 from typing import Any
-
-import numba
-from numba.core import event
-
-_LOGGER = logging.getLogger("memvec")
-_NOTICE = "memvec: compiling its loops for this machine; later runs load them from disk."
-_NOTICE_UNKEPT = (
-    "memvec: compiling its loops for this machine; they are not kept, since there is no folder for "
-    "them that can be written. Set NUMBA_CACHE_DIR to one."
-)
 
 # Sums may be reordered, so that they fill vector registers. NaN and infinity keep their meaning.
 REORDER = {"reassoc", "contract", "nsz", "arcp"}
+_LOCK = threading.Lock()
+
+
+class Kernel:
+    """A function that numba compiles; numba itself is imported when the first one is called.
+
+    To numba, it is what it compiles to: a kernel calls another by its name.
+    """
+
+    def __init__(self, function: Any, options: dict[str, Any]) -> None:
+        update_wrapper(self, function)
+        self._function, self._options = function, options
+        self._dispatcher: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        return (self._made() if self._dispatcher is None else self._dispatcher)(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        # What numba asks a global for: its type (_numba_type_), and how to inline it.
+        return getattr(self._made(), name)
+
+    def _made(self) -> Any:
+        from memvec.kernels._dispatcher import dispatcher
+
+        with _LOCK:  # two would be compiled twice
+            if self._dispatcher is None:
+                self._dispatcher = dispatcher(self._function, self._options)
+        return self._dispatcher
 
 
 def _compiled(**options: Any) -> Callable[[Any], Any]:
-    """Return a decorator that compiles, and caches on disk where numba finds a place for it."""
+    """Return a decorator that compiles with these options of numba."""
+    return lambda function: Kernel(function, options)
 
-    def decorate(function: Any) -> Any:
-        try:
-            return numba.njit(nogil=True, cache=True, **options)(function)
-        except RuntimeError as error:  # numba has no class of its own for it
-            if "no locator available" not in str(error):
-                raise
-        _CompileNotice.text = _NOTICE_UNKEPT
-        return numba.njit(nogil=True, **options)(function)
-
-    return decorate
-
-
-class _CompileNotice(event.Listener):
-    """Says once per process that kernels are being compiled; a load from the cache is silent."""
-
-    text = _NOTICE
-
-    def __init__(self) -> None:
-        self._said = False
-
-    def on_start(self, event: Any) -> None:
-        # Functions made by exec, as other packages do, have no module.
-        module = event.data["dispatcher"].py_func.__module__ or ""
-        if self._said or not module.startswith("memvec."):
-            return
-        self._said = True
-        if sys.stderr.isatty():
-            print(self.text, file=sys.stderr)
-        else:
-            _LOGGER.info(self.text)
-
-    def on_end(self, event: Any) -> None:
-        """Nothing to say: the call that waited returns."""
-
-
-event.register("numba:compile", _CompileNotice())
 
 # A kernel that does not say False is compiled with the setting of the first kernel that calls it,
 # and cached so: the canonical score would then be summed in any order.
