@@ -9,15 +9,9 @@ Find everything above a similarity, miss at most a stated fraction, and show the
 Hits(2 matches of 2 queries, cost ratio ...)
 """
 
-from importlib.metadata import version
-
-from memvec.collection import Collection
-from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
-from memvec.errors import MemvecError
-from memvec.index import Index, IndexConfig
-from memvec.search import Hits, TopHits
-
-__version__ = version("memvec")
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "Collection",
@@ -29,3 +23,41 @@ __all__ = [
     "__version__",
     "open",
 ]
+
+# Importing memvec imports nothing else: a name is fetched from its room when it is first used.
+if TYPE_CHECKING:
+    from memvec.collection import Collection
+    from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
+    from memvec.errors import MemvecError
+    from memvec.index import Index, IndexConfig
+    from memvec.search import Hits, TopHits
+
+    __version__: str
+else:
+    _HOMES = {
+        "Collection": "memvec.collection",
+        "Hits": "memvec.search",
+        "Index": "memvec.index",
+        "IndexConfig": "memvec.index",
+        "MemvecError": "memvec.errors",
+        "TopHits": "memvec.search",
+        "open": "memvec.collection",
+    }
+
+    def __getattr__(name: str) -> Any:
+        if name in _HOMES:
+            own_name = "open_collection" if name == "open" else name
+            found = getattr(import_module(_HOMES[name]), own_name)
+        elif name == "__version__":
+            from importlib.metadata import version
+
+            found = version("memvec")
+        elif not name.startswith("_") and find_spec(f"memvec.{name}"):
+            found = import_module(f"memvec.{name}")
+        else:
+            raise AttributeError(f"module 'memvec' has no attribute {name!r}", name=name)
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
