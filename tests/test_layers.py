@@ -14,7 +14,7 @@ TIERS = [
     {"errors", "lazy", "types"},
     {"cache", "checks", "progress"},
     {"kernels", "theory", "storage"},
-    {"constructions", "codes", "evaluation"},
+    {"constructions", "codes", "evaluation", "files"},
     {"assignment", "guarantee"},
     {"index"},
     {"collection"},

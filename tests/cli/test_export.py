@@ -9,7 +9,7 @@ import pytest
 
 import memvec
 from cli.conftest import DIM, run
-from memvec.evaluation import count_rows, read_blocks
+from memvec.files import count_rows, read_blocks
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])

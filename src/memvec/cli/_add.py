@@ -25,7 +25,7 @@ from memvec.cli._options import (
 )
 from memvec.cli._output import echo, echo_json
 from memvec.errors import InvalidValueError
-from memvec.evaluation import VectorBlock, count_rows
+from memvec.files import VectorBlock, count_rows
 from memvec.progress import progress_bar
 from memvec.types import Float32Array
 

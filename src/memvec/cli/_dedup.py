@@ -31,7 +31,7 @@ from memvec.cli._options import (
 )
 from memvec.cli._output import certificate_record, echo, echo_json, print_table
 from memvec.collection import Duplicates
-from memvec.evaluation import BLOCK_SUFFIXES
+from memvec.files import BLOCK_SUFFIXES
 
 # Rows that go to the temporary folder at a time.
 _BATCH = 8192

@@ -15,7 +15,7 @@ import numpy as np
 from memvec import Collection, checks
 from memvec.collection import checked_metadata
 from memvec.errors import InvalidTypeError, InvalidValueError, MemvecError
-from memvec.evaluation import BLOCK_SUFFIXES, VectorBlock, read_blocks
+from memvec.files import BLOCK_SUFFIXES, VectorBlock, read_blocks
 from memvec.types import Float32Array
 
 Command = Callable[..., Any]

@@ -1,19 +1,14 @@
 """Judging answers: exact ground truth, misses, retrieval measures, curves, and data to judge on.
 
 `exact_range` and `exact_top_k` give the truth; `count_misses` compares an answer with it.
-`read_vectors` reads the usual vector files, `read_blocks` reads them block by block, with ids and
-metadata, and `load_sample` gives the data that ships with the package.
+`load_sample` gives the data that ships with the package; `memvec.files` reads other data.
 """
 
-from memvec.evaluation._blocks import BLOCK_SUFFIXES, count_rows, read_blocks
 from memvec.evaluation._curves import RocCurve, auc, complexity_ratio, roc_curve
 from memvec.evaluation._flat_rows import FlatRows
 from memvec.evaluation._ground_truth import TopK, exact_range, exact_self_range, exact_top_k
-from memvec.evaluation._hdf5_files import AnnBenchmark, read_ann_benchmark
 from memvec.evaluation._misses import Misses, count_misses, miss_rate, missed_pairs, pair_miss
 from memvec.evaluation._rankings import disagreeing_rankings, rankings_agree
-from memvec.evaluation._readers import read_vectors
-from memvec.evaluation._records import VectorBlock
 from memvec.evaluation._retrieval import (
     average_precisions,
     four_recall_at_4,
@@ -23,19 +18,15 @@ from memvec.evaluation._retrieval import (
 from memvec.evaluation._sample import Sample, load_sample
 
 __all__ = [
-    "BLOCK_SUFFIXES",
-    "AnnBenchmark",
     "FlatRows",
     "Misses",
     "RocCurve",
     "Sample",
     "TopK",
-    "VectorBlock",
     "auc",
     "average_precisions",
     "complexity_ratio",
     "count_misses",
-    "count_rows",
     "disagreeing_rankings",
     "exact_range",
     "exact_self_range",
@@ -47,9 +38,6 @@ __all__ = [
     "missed_pairs",
     "pair_miss",
     "rankings_agree",
-    "read_ann_benchmark",
-    "read_blocks",
-    "read_vectors",
     "recall_at_k",
     "roc_curve",
 ]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from memvec.errors import FileFormatError
-from memvec.evaluation._records import (
+from memvec.files._records import (
     ALL,
     METADATA_NAME,
     Blocks,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from memvec.errors import FileFormatError, MemvecError, MissingExtraError
-from memvec.evaluation._paths import checked_path, refuse_special
-from memvec.evaluation._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
+from memvec.files._paths import checked_path, refuse_special
+from memvec.files._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
 
 # The dataset of vectors in the layout of ann-benchmarks.
 _VECTORS = "train"

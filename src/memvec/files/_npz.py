@@ -13,8 +13,8 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError
-from memvec.evaluation._npy_headers import NpyHeader, read_npy_header
-from memvec.evaluation._records import (
+from memvec.files._npy_headers import NpyHeader, read_npy_header
+from memvec.files._records import (
     WHERE,
     Blocks,
     Fields,

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from memvec.errors import FileFormatError
-from memvec.evaluation import count_rows, read_ann_benchmark, read_blocks, read_vectors
+from memvec.files import count_rows, read_ann_benchmark, read_blocks, read_vectors
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3)
 SECRET = ROWS + 100

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingExtraError
-from memvec.evaluation import count_rows, read_blocks
+from memvec.files import count_rows, read_blocks
 
 ROWS = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32)
 NAMES = ["a", "b", "c"]

@@ -13,11 +13,11 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError
-from memvec.evaluation._hdf5_files import read_hdf5
-from memvec.evaluation._npy_headers import read_npy_header
-from memvec.evaluation._parquet_files import read_parquet
-from memvec.evaluation._paths import checked_path, refuse_special
-from memvec.evaluation._vecs_files import VECS_DTYPES, read_vecs
+from memvec.files._hdf5 import read_hdf5
+from memvec.files._npy_headers import read_npy_header
+from memvec.files._parquet import read_parquet
+from memvec.files._paths import checked_path, refuse_special
+from memvec.files._vecs import VECS_DTYPES, read_vecs
 
 VectorArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 

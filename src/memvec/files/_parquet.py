@@ -12,7 +12,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError, MissingExtraError
-from memvec.evaluation._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
+from memvec.files._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
 
 # Decoded at a time; the vectors themselves end in one array.
 _BATCH_ROWS = 8192

@@ -9,13 +9,13 @@ from typing import IO
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError
-from memvec.evaluation._hdf5_files import hdf5_blocks, hdf5_rows
-from memvec.evaluation._jsonl_files import jsonl_blocks
-from memvec.evaluation._npz_files import npz_blocks, npz_rows
-from memvec.evaluation._parquet_files import parquet_blocks, parquet_rows
-from memvec.evaluation._paths import refuse_special
-from memvec.evaluation._readers import read_vectors
-from memvec.evaluation._records import WHERE, Blocks, Fields, VectorBlock
+from memvec.files._hdf5 import hdf5_blocks, hdf5_rows
+from memvec.files._jsonl import jsonl_blocks
+from memvec.files._npz import npz_blocks, npz_rows
+from memvec.files._parquet import parquet_blocks, parquet_rows
+from memvec.files._paths import refuse_special
+from memvec.files._readers import read_vectors
+from memvec.files._records import WHERE, Blocks, Fields, VectorBlock
 
 _JSONL_SUFFIXES = (".jsonl", ".ndjson")
 _HDF5_SUFFIXES = (".hdf5", ".h5")
