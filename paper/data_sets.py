@@ -19,7 +19,8 @@ import numpy as np
 
 from memvec import checks
 from memvec.codes import Projection
-from memvec.evaluation import load_sample, read_vectors
+from memvec.evaluation import load_sample
+from memvec.files import read_vectors
 from memvec.types import Float32Array
 from paper.data_folders import DataFolders
 from paper.paper_sets import (

@@ -15,7 +15,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError
-from memvec.evaluation import count_rows, read_vectors
+from memvec.files import count_rows, read_vectors
 from memvec.types import Float32Array, IntArray
 from paper.retrieval_sets import RetrievalSet
 
