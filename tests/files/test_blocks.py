@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError, MissingExtraError
-from memvec.files import count_rows, read_blocks
+from memvec.files import _readers, count_rows, read_blocks, read_vectors
 
 ROWS = np.array([[1, 2], [3, 4], [5, 6]], dtype=np.float32)
 NAMES = ["a", "b", "c"]
@@ -89,6 +89,56 @@ def test_unknown_field_is_refused_with_those_there_are(tmp_path, suffix, paramet
 def test_rows_are_counted(tmp_path, suffix):
     path = write(tmp_path / f"v{suffix}")
     assert count_rows(path) == 3
+
+
+@pytest.mark.parametrize("rows", [None, 1, 2, 3, 9])
+@pytest.mark.parametrize("suffix", [".npy", *NAMED])
+def test_all_vectors_are_those_of_the_blocks(tmp_path, monkeypatch, suffix, rows):
+    monkeypatch.setattr(_readers, "_BATCH_ROWS", 2)
+    path = write(tmp_path / f"v{suffix}")
+    vectors = read_vectors(path, rows=rows)
+    assert vectors.tolist() == all_of(path, block_rows=1)[0][:rows]
+    assert vectors.dtype == next(read_blocks(path)).vectors.dtype
+
+
+def test_vectors_are_read_without_what_stands_beside_them(tmp_path):
+    lines = [{"vector": [1.0], "metadata": 3}, {"vector": [2.0], "id": "a"}]
+    (tmp_path / "v.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    pq.write_table(pa.table({"v": [[1.0], [2.0]], "metadata": ["{", "3"]}), tmp_path / "v.parquet")
+    np.savez(tmp_path / "v.npz", vectors=[[1.0], [2.0]], id=[1, 2, 3])
+    for suffix in (".jsonl", ".parquet", ".npz"):
+        with pytest.raises(FileFormatError):
+            list(read_blocks(tmp_path / f"v{suffix}"))
+        assert read_vectors(tmp_path / f"v{suffix}").tolist() == [[1], [2]]
+
+
+def test_all_vectors_have_the_widest_type_of_the_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(_readers, "_BATCH_ROWS", 1)
+    rows = [[0.5], [1e300], [0.1]]
+    (tmp_path / "v.jsonl").write_text("".join(json.dumps({"vector": row}) + "\n" for row in rows))
+    assert read_vectors(tmp_path / "v.jsonl").tolist() == rows
+
+
+def test_rows_of_a_file_of_lines_are_read_no_further_than_asked(tmp_path):
+    (tmp_path / "v.jsonl").write_text('{"vector": [1]}\n{"vector": [2]}\n{')
+    assert read_vectors(tmp_path / "v.jsonl", rows=2).tolist() == [[1], [2]]
+    with pytest.raises(FileFormatError, match="no JSON in line 3"):
+        read_vectors(tmp_path / "v.jsonl", rows=3)
+
+
+def test_parquet_without_rows_is_refused_in_blocks_too(tmp_path):
+    pq.write_table(pa.table({"v": pa.array([], pa.list_(pa.float32()))}), tmp_path / "v.parquet")
+    with pytest.raises(FileFormatError, match="column 'v' has no rows"):
+        list(read_blocks(tmp_path / "v.parquet"))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".parquet"])
+def test_error_names_the_function_that_was_called(tmp_path, suffix):
+    path = write(tmp_path / f"v{suffix}")
+    with pytest.raises(InvalidValueError, match="The 'field' parameter of read_vectors must"):
+        read_vectors(path, field="x")
+    with pytest.raises(InvalidValueError, match="The 'field' parameter of read_blocks must"):
+        list(read_blocks(path, field="x"))
 
 
 def test_plain_files_have_vectors_only(tmp_path):

@@ -16,7 +16,7 @@ from memvec.errors import (
     InvalidValueError,
     MissingExtraError,
 )
-from memvec.files import _parquet, _vecs, read_ann_benchmark, read_vectors
+from memvec.files import _readers, _vecs, read_ann_benchmark, read_vectors
 
 ROWS = [[1, 2, 3], [4, 5, 6], [7, 8, 9], [10, 11, 12]]
 KINDS = {".fvecs": ("f", np.float32), ".ivecs": ("i", np.int32), ".bvecs": ("B", np.uint8)}
@@ -273,7 +273,7 @@ def test_ann_benchmark_refuses_what_is_no_path():
     ids=str,
 )
 def test_parquet_lists_are_rows(tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(_parquet, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(_readers, "_BATCH_ROWS", 3)
     values = np.array(ROWS, dtype=np.float16) if kind.value_type == pa.float16() else np.array(ROWS)
     write_parquet(tmp_path / "v.parquet", list(values), kind, name=list("abcd"))
     vectors = read_vectors(tmp_path / "v.parquet")
@@ -283,7 +283,7 @@ def test_parquet_lists_are_rows(tmp_path, kind, monkeypatch):
 
 @pytest.mark.parametrize("limit", [1, 3, 4, 9])
 def test_parquet_rows_may_be_limited(tmp_path, monkeypatch, limit):
-    monkeypatch.setattr(_parquet, "_BATCH_ROWS", 3)
+    monkeypatch.setattr(_readers, "_BATCH_ROWS", 3)
     write_parquet(tmp_path / "v.parquet", ROWS, pa.list_(pa.float32()))
     assert read_vectors(tmp_path / "v.parquet", rows=limit).tolist() == ROWS[:limit]
 
@@ -319,7 +319,7 @@ def test_parquet_column_of_another_kind_is_refused(tmp_path, kind):
 )
 @pytest.mark.parametrize("batch", [1, 8192])
 def test_parquet_ragged_and_null_are_refused(tmp_path, monkeypatch, values, text, batch):
-    monkeypatch.setattr(_parquet, "_BATCH_ROWS", batch)
+    monkeypatch.setattr(_readers, "_BATCH_ROWS", batch)
     write_parquet(tmp_path / "v.parquet", values, pa.list_(pa.float32()))
     with pytest.raises(FileFormatError, match=text):
         read_vectors(tmp_path / "v.parquet")

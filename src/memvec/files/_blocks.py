@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO
@@ -11,16 +12,19 @@ from memvec import checks
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError
 from memvec.files._hdf5 import hdf5_blocks, hdf5_rows
 from memvec.files._jsonl import jsonl_blocks
+from memvec.files._npy import read_npy
 from memvec.files._npz import npz_blocks, npz_rows
 from memvec.files._parquet import parquet_blocks, parquet_rows
-from memvec.files._paths import refuse_special
-from memvec.files._readers import read_vectors
-from memvec.files._records import WHERE, Blocks, Fields, VectorBlock
+from memvec.files._paths import checked_path, refuse_special
+from memvec.files._records import WHERE, Blocks, Fields, VectorArray, VectorBlock
+from memvec.files._vecs import VECS_DTYPES, read_vecs
 
 _JSONL_SUFFIXES = (".jsonl", ".ndjson")
 _HDF5_SUFFIXES = (".hdf5", ".h5")
-_PLAIN_SUFFIXES = (".npy", ".fvecs", ".bvecs", ".ivecs")
+_PLAIN_SUFFIXES = (".npy", *VECS_DTYPES)
 BLOCK_SUFFIXES = (*_PLAIN_SUFFIXES, ".npz", *_HDF5_SUFFIXES, ".parquet", *_JSONL_SUFFIXES)
+# All rows of such a file can be one block, which is not read before it is used.
+MAPPED_SUFFIXES = (*_PLAIN_SUFFIXES, *_HDF5_SUFFIXES)
 
 
 def read_blocks(
@@ -76,17 +80,21 @@ def read_blocks(
     n_rows = checks.integer(block_rows, "block_rows", WHERE)
     if not isinstance(source, str | os.PathLike) and isinstance(source, Iterable):
         return jsonl_blocks(source, getattr(source, "name", "The input"), asked, n_rows)
-    path = _checked_source(source)
+    return blocks_of(_checked_source(source), asked, n_rows)
+
+
+def blocks_of(path: Path, asked: Fields, block_rows: int) -> Blocks:
+    """Return the blocks of a file by the reader of its suffix."""
     suffix = path.suffix.lower()
     if suffix == ".npz":
-        return npz_blocks(path, asked, n_rows)
+        return npz_blocks(path, asked, block_rows)
     if suffix in _HDF5_SUFFIXES:
-        return hdf5_blocks(path, asked, n_rows)
+        return hdf5_blocks(path, asked, block_rows)
     if suffix == ".parquet":
-        return parquet_blocks(path, asked, n_rows)
+        return parquet_blocks(path, asked, block_rows)
     if suffix in _JSONL_SUFFIXES:
-        return _file_of_lines(path, asked, n_rows)
-    return _plain_blocks(path, asked, n_rows)
+        return _file_of_lines(path, asked, block_rows)
+    return _plain_blocks(path, asked, block_rows)
 
 
 def count_rows(source: str | os.PathLike[str], *, field: str | None = None) -> int:
@@ -105,29 +113,36 @@ def count_rows(source: str | os.PathLike[str], *, field: str | None = None) -> i
     ...     count_rows(f"{folder}/three.npy")
     3
     """
-    path = _checked_source(source)
+    return rows_of(_checked_source(source), Fields(field))
+
+
+def rows_of(path: Path, asked: Fields) -> int:
+    """Return how many rows a file has, by the reader of its suffix."""
     suffix = path.suffix.lower()
     if suffix in _HDF5_SUFFIXES:
-        return hdf5_rows(path, field)
+        return hdf5_rows(path, asked.vectors)
     if suffix == ".parquet":
         return parquet_rows(path)
     if suffix == ".npz":
-        return npz_rows(path, field)
+        return npz_rows(path, asked)
     if suffix in _JSONL_SUFFIXES:
         with path.open("rb") as lines:
             return sum(1 for line in lines if line.strip())
-    return len(read_vectors(path))
+    return len(_plain_vectors(path))
 
 
 def _checked_source(source: object) -> Path:
-    expected = "a file of JSON Lines, or a path ending in " + ", ".join(BLOCK_SUFFIXES)
-    if not isinstance(source, str | os.PathLike):
-        raise InvalidTypeError(checks.message("source", WHERE, expected, repr(source)))
-    path = Path(source)
-    if path.suffix.lower() not in BLOCK_SUFFIXES:
-        raise InvalidValueError(checks.message("source", WHERE, expected, repr(str(source))))
-    refuse_special(path)
-    return path
+    return known_path(source, "source", WHERE, "a file of JSON Lines, or a path ending in ")
+
+
+def known_path(path: object, name: str, where: str, kind: str) -> Path:
+    """Return the path of a file of a known format; `kind` is what the suffixes end."""
+    expected = kind + ", ".join(BLOCK_SUFFIXES)
+    file = checked_path(path, expected, where, name)
+    if file.suffix.lower() not in BLOCK_SUFFIXES:
+        raise InvalidValueError(checks.message(name, where, expected, repr(str(path))))
+    refuse_special(file)
+    return file
 
 
 def _checked_metadata(metadata: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -150,14 +165,27 @@ def _file_of_lines(path: Path, asked: Fields, block_rows: int) -> Blocks:
 
 
 def _plain_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
-    for name, value in asked._asdict().items():
+    named = {"field": asked.vectors, "ids": asked.ids, "metadata": asked.metadata}
+    for parameter, value in named.items():
         if value is not None:
-            parameter = "field" if name == "vectors" else name
             expected = "None for a file that holds one array"
-            raise InvalidValueError(checks.message(parameter, WHERE, expected, repr(value)))
-    vectors = read_vectors(path)
+            raise InvalidValueError(checks.message(parameter, asked.where, expected, repr(value)))
+    vectors = _plain_vectors(path, asked.rows)
     for start in range(0, len(vectors), block_rows):
         yield VectorBlock(start, vectors[start : start + block_rows])
 
 
-__all__ = ["BLOCK_SUFFIXES", "count_rows", "read_blocks"]
+def _plain_vectors(path: Path, rows: int = sys.maxsize) -> VectorArray:
+    read = read_npy if path.suffix.lower() == ".npy" else read_vecs
+    return read(path, rows)
+
+
+__all__ = [
+    "BLOCK_SUFFIXES",
+    "MAPPED_SUFFIXES",
+    "blocks_of",
+    "count_rows",
+    "known_path",
+    "read_blocks",
+    "rows_of",
+]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import numpy as np
 
 from memvec.errors import FileFormatError, MemvecError, MissingExtraError
 from memvec.files._paths import checked_path, refuse_special
-from memvec.files._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
+from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
 
 # The dataset of vectors in the layout of ann-benchmarks.
 _VECTORS = "train"
@@ -39,10 +40,10 @@ class AnnBenchmark:
         What the file says its distance is, such as "angular"; empty if it says nothing.
     """
 
-    train: np.ndarray[Any, np.dtype[Any]]
-    test: np.ndarray[Any, np.dtype[Any]]
-    neighbors: np.ndarray[Any, np.dtype[Any]]
-    distances: np.ndarray[Any, np.dtype[Any]]
+    train: VectorArray
+    test: VectorArray
+    neighbors: VectorArray
+    distances: VectorArray
     metric: str
 
     def __repr__(self) -> str:
@@ -68,38 +69,32 @@ def read_ann_benchmark(path: str | os.PathLike[str]) -> AnnBenchmark:
         If h5py is not installed.
     """
     file = checked_path(path, "a path to an HDF5 file", "read_ann_benchmark")
-    train, test = read_hdf5(file, "train", None), read_hdf5(file, "test", None)
-    neighbors, distances = read_hdf5(file, "neighbors", None), read_hdf5(file, "distances", None)
+    train, test = _whole(file, "train"), _whole(file, "test")
+    neighbors, distances = _whole(file, "neighbors"), _whole(file, "distances")
     _check_fit(file, train, test, neighbors, distances)
     return AnnBenchmark(train, test, neighbors, distances, _metric(file))
 
 
-def read_hdf5(path: Path, name: str, rows: int | None) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the first rows of one dataset, memory-mapped where it is stored in one piece."""
-    with _opened(path) as file:
-        dataset = _dataset(file, path, name)
-        n_rows = len(dataset) if rows is None else min(rows, len(dataset))
-        offset = _offset(dataset)
-        if offset is None:
-            return dataset[:n_rows]  # type: ignore[no-any-return]
-        shape, dtype = (n_rows, dataset.shape[1]), dataset.dtype
-    if offset + n_rows * shape[1] * dtype.itemsize > path.stat().st_size:
-        raise FileFormatError(f"{path} is truncated: it ends within '{name}'.")
-    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape)
+def _whole(path: Path, name: str) -> VectorArray:
+    [block] = hdf5_blocks(path, Fields(name, vectors_only=True), sys.maxsize)
+    return block.vectors
 
 
 def hdf5_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
-    """Yield the rows of a dataset, and of those that hold ids and metadata."""
+    """Yield the rows of a dataset, and of those that hold ids and metadata.
+
+    They are memory-mapped where the dataset is stored in one piece.
+    """
     with _opened(path) as file:
         name = _VECTORS if asked.vectors is None else asked.vectors
-        vectors = _dataset(file, path, name)
-        chosen = choose_fields([*_columns(file, path, len(vectors))], name, asked, path)
-        for start in range(0, len(vectors), block_rows):
-            rows = slice(start, min(start + block_rows, len(vectors)))
+        dataset = _dataset(file, path, name)
+        chosen = choose_fields([*_columns(file, path, len(dataset))], name, asked, path)
+        vectors = _mapped(dataset, path, name)
+        n_rows = min(len(dataset), asked.rows)
+        for start in range(0, n_rows, block_rows):
+            rows = slice(start, min(start + block_rows, n_rows))
             columns = {other: _column(file, path, other, rows) for other in chosen.names}
-            ids = None if chosen.ids is None else columns[chosen.ids]
-            metadata = metadata_of(columns, chosen, rows.stop - start, start, path)
-            yield VectorBlock(start, vectors[rows], ids, metadata)
+            yield block_of(start, vectors[rows], columns, chosen, path)
 
 
 def hdf5_rows(path: Path, name: str | None) -> int:
@@ -208,19 +203,23 @@ def _check_bytes(dataset: Any, path: Path, name: str, links: int) -> None:
             raise FileFormatError(f"{path} holds no bytes of '{name}'.")
 
 
-def _offset(dataset: Any) -> int | None:
-    """Return where the dataset's bytes begin in its file, or None if they are not in one piece."""
-    if dataset.chunks is not None or dataset.is_virtual:
-        return None
-    return dataset.id.get_offset()  # type: ignore[no-any-return]
+def _mapped(dataset: Any, path: Path, name: str) -> Any:
+    """Return the dataset's bytes in its file; the dataset itself if they are not in one piece."""
+    is_whole = dataset.chunks is None and not dataset.is_virtual
+    offset = dataset.id.get_offset() if is_whole else None
+    if offset is None:
+        return dataset
+    if offset + dataset.nbytes > path.stat().st_size:
+        raise FileFormatError(f"{path} is truncated: it ends within '{name}'.")
+    return np.memmap(path, dataset.dtype, mode="r", offset=offset, shape=dataset.shape)
 
 
 def _check_fit(
     path: Path,
-    train: np.ndarray[Any, Any],
-    test: np.ndarray[Any, Any],
-    neighbors: np.ndarray[Any, Any],
-    distances: np.ndarray[Any, Any],
+    train: VectorArray,
+    test: VectorArray,
+    neighbors: VectorArray,
+    distances: VectorArray,
 ) -> None:
     fits = (
         train.shape[1] == test.shape[1]

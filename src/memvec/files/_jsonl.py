@@ -39,7 +39,8 @@ def jsonl_blocks(lines: Iterable[bytes], source: object, asked: Fields, block_ro
     name = asked.vectors or _VECTOR_NAME
     first: _Line | None = None
     start = 0
-    while some := list(islice(parsed, block_rows)):
+    rows = islice(parsed, asked.rows)
+    while some := list(islice(rows, block_rows)):
         if first is None:
             first = some[0]
             # A name that no line of the first block has is mistyped.
@@ -133,7 +134,7 @@ def _metadata(
 ) -> list[dict[str, Any]] | None:
     """Return the metadata of each line, empty where it has none; None where no line has any."""
     if asked.metadata is None:
-        if not any(METADATA_NAME in line.values for line in lines):
+        if asked.vectors_only or not any(METADATA_NAME in line.values for line in lines):
             return None
         return [
             parsed_object(line.values.get(METADATA_NAME), f"line {line.number}", source)

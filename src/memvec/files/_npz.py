@@ -13,16 +13,8 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError
-from memvec.files._npy_headers import NpyHeader, read_npy_header
-from memvec.files._records import (
-    WHERE,
-    Blocks,
-    Fields,
-    VectorArray,
-    VectorBlock,
-    choose_fields,
-    metadata_of,
-)
+from memvec.files._npy import NpyHeader, read_npy_header
+from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
 
 _SUFFIX = ".npy"
 _VECTOR_NAMES = ("vectors", "vector")
@@ -71,10 +63,10 @@ def npz_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
         yield from _blocks(archive, path, asked, block_rows)
 
 
-def npz_rows(path: Path, name: str | None) -> int:
+def npz_rows(path: Path, asked: Fields) -> int:
     """Return how many rows the array of vectors has."""
     with _opened(path) as archive:
-        name = _vectors_name(_held(archive), name, path)
+        name = _vectors_name(_held(archive), asked, path)
         with closing(_Member(archive, name, path)) as member:
             return len(member)
 
@@ -97,7 +89,7 @@ def _blocks(archive: zipfile.ZipFile, path: Path, asked: Fields, block_rows: int
         def member(name: str) -> _Member:
             return stack.enter_context(closing(_Member(archive, name, path)))
 
-        name = _vectors_name(held, asked.vectors, path)
+        name = _vectors_name(held, asked, path)
         vectors = member(name)
         if len(vectors.shape) != 2 or vectors.dtype.kind not in "fiu" or 0 in vectors.shape:
             raise FileFormatError(
@@ -111,25 +103,24 @@ def _blocks(archive: zipfile.ZipFile, path: Path, asked: Fields, block_rows: int
                 raise FileFormatError(
                     f"{path} holds {len(vectors)} vectors and {len(found)} rows of '{other}'."
                 )
-        for start, n_rows in _steps(len(vectors), block_rows):
+        for start, n_rows in _steps(min(len(vectors), asked.rows), block_rows):
             rows = vectors.take(n_rows)
             columns = {other: _plain(found.take(n_rows)) for other, found in others.items()}
-            ids = None if chosen.ids is None else columns[chosen.ids]
-            metadata = metadata_of(columns, chosen, n_rows, start, path)
-            yield VectorBlock(start, rows, ids, metadata)
+            yield block_of(start, rows, columns, chosen, path)
 
 
 def _held(archive: zipfile.ZipFile) -> list[str]:
     return [name.removesuffix(_SUFFIX) for name in archive.namelist() if name.endswith(_SUFFIX)]
 
 
-def _vectors_name(held: list[str], asked: str | None, path: Path) -> str:
+def _vectors_name(held: list[str], asked: Fields, path: Path) -> str:
     names = ", ".join(held) or "nothing"
-    if asked is not None:
-        if asked not in held:
+    if asked.vectors is not None:
+        if asked.vectors not in held:
             expected = f"an array of {path}, which holds {names}"
-            raise InvalidValueError(checks.message("field", WHERE, expected, repr(asked)))
-        return asked
+            got = repr(asked.vectors)
+            raise InvalidValueError(checks.message("field", asked.where, expected, got))
+        return asked.vectors
     usual = [name for name in _VECTOR_NAMES if name in held] or held
     if len(held) == 1 or usual is not held:
         return usual[0]

@@ -12,34 +12,28 @@ import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError, MissingExtraError
-from memvec.files._records import Blocks, Fields, VectorBlock, choose_fields, metadata_of
-
-# Decoded at a time; the vectors themselves end in one array.
-_BATCH_ROWS = 8192
-
-
-def read_parquet(
-    path: Path, column: str | None, rows: int | None
-) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the first rows of a column whose lists all have the same length."""
-    with _opened(path) as file:
-        return _read_column(file, path, column, rows)
+from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
 
 
 def parquet_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
     """Yield the rows of a table: a column of lists, and those that hold ids and metadata."""
     with _opened(path) as file:
-        name = _column_name(file.schema_arrow, path, asked.vectors)
+        name = _column_name(file.schema_arrow, path, asked)
         chosen = choose_fields(file.schema_arrow.names, name, asked, path)
+        n_rows = min(file.metadata.num_rows, asked.rows)
+        if n_rows == 0:
+            raise FileFormatError(f"{path} holds no vectors: column '{name}' has no rows.")
         start, dim = 0, None
-        columns = [name, *chosen.names]
-        for batch in file.iter_batches(batch_size=block_rows, columns=columns):
+        for batch in file.iter_batches(batch_size=block_rows, columns=[name, *chosen.names]):
+            if start == n_rows:
+                break
+            batch = batch.slice(0, n_rows - start)
             vectors = _block(batch.column(name), path, name, start, dim)
             values = {other: _plain(batch.column(other), path, other) for other in chosen.names}
-            ids = None if chosen.ids is None else values[chosen.ids]
-            metadata = metadata_of(values, chosen, len(vectors), start, path)
-            yield VectorBlock(start, vectors, ids, metadata)
+            yield block_of(start, vectors, values, chosen, path)
             start, dim = start + len(vectors), vectors.shape[1]
+        if start < n_rows:
+            raise FileFormatError(f"{path} says {n_rows} rows and holds {start}.")
 
 
 def _plain(column: Any, path: Path, name: str) -> list[Any]:
@@ -106,30 +100,8 @@ def _opened(path: Path) -> Iterator[Any]:
             raise FileFormatError(f"{path} is not a readable Parquet file: {reason}.") from None
 
 
-def _read_column(
-    file: Any, path: Path, column: str | None, rows: int | None
-) -> np.ndarray[Any, np.dtype[Any]]:
-    name = _column_name(file.schema_arrow, path, column)
-    n_rows = file.metadata.num_rows if rows is None else min(rows, file.metadata.num_rows)
-    if n_rows == 0:
-        raise FileFormatError(f"{path} holds no vectors: column '{name}' has no rows.")
-    vectors: np.ndarray[Any, np.dtype[Any]] | None = None
-    start = 0
-    for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=[name]):
-        lists = batch.column(0)[: n_rows - start]
-        block = _block(lists, path, name, start, None if vectors is None else vectors.shape[1])
-        if vectors is None:
-            vectors = np.empty((n_rows, block.shape[1]), dtype=block.dtype)
-        vectors[start : start + len(block)] = block
-        start += len(block)
-        if start == n_rows:
-            break
-    if vectors is None or start < n_rows:
-        raise FileFormatError(f"{path} says {n_rows} rows and holds {start}.")
-    return vectors
-
-
-def _column_name(schema: Any, path: Path, column: str | None) -> str:
+def _column_name(schema: Any, path: Path, asked: Fields) -> str:
+    column = asked.vectors
     lists = [field.name for field in schema if _is_list(field.type)]
     if column is None and len(lists) == 1:
         return str(lists[0])
@@ -140,7 +112,7 @@ def _column_name(schema: Any, path: Path, column: str | None) -> str:
         )
     if column not in schema.names:
         expected = f"a column of {path}, which holds {held}"
-        raise InvalidValueError(checks.message("field", "read_vectors", expected, repr(column)))
+        raise InvalidValueError(checks.message("field", asked.where, expected, repr(column)))
     if column not in lists:
         raise FileFormatError(
             f"{path} holds no vectors in column '{column}': its type is "
@@ -158,9 +130,7 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_floating(kind.value_type) or types.is_integer(kind.value_type))
 
 
-def _block(
-    lists: Any, path: Path, name: str, first_row: int, dim: int | None
-) -> np.ndarray[Any, np.dtype[Any]]:
+def _block(lists: Any, path: Path, name: str, first_row: int, dim: int | None) -> VectorArray:
     """Return one batch of lists as rows, all of dimension `dim` if that is already known."""
     if lists.null_count > 0:
         row = first_row + int(np.argmax(lists.is_null().to_numpy(zero_copy_only=False)))
@@ -181,5 +151,5 @@ def _block(
         at = int(np.argmax(values.is_null().to_numpy(zero_copy_only=False)))
         row = first_row + at // expected
         raise FileFormatError(f"{path} holds a null entry in row {row} of column '{name}'.")
-    entries: np.ndarray[Any, np.dtype[Any]] = values.to_numpy(zero_copy_only=False)
+    entries: VectorArray = values.to_numpy(zero_copy_only=False)
     return entries.reshape(-1, expected)

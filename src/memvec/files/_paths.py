@@ -13,10 +13,10 @@ from memvec.errors import FileFormatError, InvalidTypeError
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 
-def checked_path(path: object, expected: str, where: str) -> Path:
+def checked_path(path: object, expected: str, where: str, name: str = "path") -> Path:
     """Return `path` as a Path, refusing what is not one."""
     if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message("path", where, expected, repr(path)))
+        raise InvalidTypeError(checks.message(name, where, expected, repr(path)))
     return Path(path)
 
 

@@ -1,4 +1,4 @@
-"""Readers of vector files, one function for all formats.
+"""All vectors of a file as one array, for all formats.
 
 Nothing is ever unpickled. What can be memory-mapped is: rows are then read from the disk when used.
 """
@@ -6,23 +6,17 @@ Nothing is ever unpickled. What can be memory-mapped is: rows are then read from
 from __future__ import annotations
 
 import os
-from pathlib import Path
-from typing import Any, Literal, TypeAlias
+import sys
 
 import numpy as np
 
 from memvec import checks
-from memvec.errors import FileFormatError, InvalidValueError
-from memvec.files._hdf5 import read_hdf5
-from memvec.files._npy_headers import read_npy_header
-from memvec.files._parquet import read_parquet
-from memvec.files._paths import checked_path, refuse_special
-from memvec.files._vecs import VECS_DTYPES, read_vecs
+from memvec.files._blocks import MAPPED_SUFFIXES, blocks_of, known_path, rows_of
+from memvec.files._records import Blocks, Fields, VectorArray
 
-VectorArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-
-_HDF5_SUFFIXES = (".hdf5", ".h5")
-_SUFFIXES = (".npy", *VECS_DTYPES, *_HDF5_SUFFIXES, ".parquet")
+_WHERE = "read_vectors"
+# Read at a time, where the rows of a file end in an array in memory.
+_BATCH_ROWS = 8192
 
 
 def read_vectors(
@@ -33,13 +27,12 @@ def read_vectors(
     Parameters
     ----------
     path : str or path
-        A file whose suffix says what it is: ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs``, ``.hdf5``
-        or ``.h5`` (in the layout of ann-benchmarks), ``.parquet``.
+        A file whose suffix says what it is: ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs``, ``.npz``,
+        ``.hdf5`` or ``.h5``, ``.parquet``, ``.jsonl`` or ``.ndjson``.
     rows : int, optional
         Read the first `rows` rows only; all of them by default or where there are fewer.
     field : str, optional
-        The dataset of an HDF5 file (``"train"`` by default) or the column of a Parquet file (by
-        default the only column of lists).
+        What holds the vectors, as in `read_blocks`.
 
     Returns
     -------
@@ -62,47 +55,27 @@ def read_vectors(
     ...     read_vectors(f"{folder}/three.npy", rows=2).tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """
-    file, limit = _checked(path, rows)
-    suffix = file.suffix.lower()
-    if suffix in _HDF5_SUFFIXES:
-        return read_hdf5(file, "train" if field is None else field, limit)
-    if suffix == ".parquet":
-        return read_parquet(file, field, limit)
-    if field is not None:
-        expected = "None for a file that holds one array"
-        raise InvalidValueError(checks.message("field", "read_vectors", expected, repr(field)))
-    return _read_npy(file, limit) if suffix == ".npy" else read_vecs(file, limit)
+    file = known_path(path, "path", _WHERE, "a path to a file ending in ")
+    limit = sys.maxsize if rows is None else checks.integer(rows, "rows", _WHERE)
+    asked = Fields(field, rows=limit, vectors_only=True, where=_WHERE)
+    if file.suffix.lower() in MAPPED_SUFFIXES:
+        [whole] = blocks_of(file, asked, sys.maxsize)
+        return whole.vectors
+    blocks = blocks_of(file, asked, _BATCH_ROWS)
+    first = next(blocks).vectors
+    n_rows = limit if len(first) == limit else min(rows_of(file, asked), limit)
+    return _gathered(blocks, first, n_rows)
 
 
-def _checked(path: object, rows: int | None) -> tuple[Path, int | None]:
-    expected = "a path to a file ending in " + ", ".join(_SUFFIXES)
-    file = checked_path(path, expected, "read_vectors")
-    if file.suffix.lower() not in _SUFFIXES:
-        raise InvalidValueError(checks.message("path", "read_vectors", expected, repr(str(path))))
-    refuse_special(file)
-    return file, None if rows is None else checks.integer(rows, "rows", "read_vectors")
+def _gathered(blocks: Blocks, first: VectorArray, n_rows: int) -> VectorArray:
+    """Return the rows of all blocks in one array, which is the only one of that size."""
+    gathered = np.empty((n_rows, first.shape[1]), dtype=first.dtype)
+    gathered[: len(first)] = first
+    for block in blocks:
+        # Lines of JSON are of a wider type where a narrow one would lose digits.
+        gathered = gathered.astype(np.result_type(gathered, block.vectors), copy=False)
+        gathered[block.first_row : block.first_row + len(block)] = block.vectors
+    return gathered
 
 
-def _read_npy(path: Path, rows: int | None) -> VectorArray:
-    # Unlike np.load this knows no pickles and no archives, only the one format.
-    with path.open("rb") as file:
-        header = read_npy_header(file, path, ".npy")
-        offset, size = file.tell(), os.fstat(file.fileno()).st_size
-    shape, fortran, dtype = header
-    if dtype.hasobject:
-        raise FileFormatError(f"{path} is not a readable .npy file: it holds Python objects.")
-    if offset + header.size > size:
-        raise FileFormatError(
-            f"{path} is not a readable .npy file: its size is {size} bytes, an array of shape "
-            f"{shape} and dtype {dtype} needs {offset + header.size}."
-        )
-    if len(shape) != 2 or dtype.kind not in "fiu":
-        raise FileFormatError(
-            f"{path} holds an array of shape {shape} and dtype {dtype}; "
-            "vectors are two-dimensional and of real numbers."
-        )
-    if 0 in shape:
-        raise FileFormatError(f"{path} holds no vectors: its shape is {shape}.")
-    order: Literal["C", "F"] = "F" if fortran else "C"
-    array = np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=shape, order=order)
-    return array[:rows]
+__all__ = ["read_vectors"]

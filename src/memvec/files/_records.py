@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
@@ -53,11 +54,16 @@ Blocks: TypeAlias = Iterator[VectorBlock]
 
 
 class Fields(NamedTuple):
-    """The names asked for: of the vectors, of the ids, of everything that is metadata."""
+    """What is asked of a file: the names of the vectors, of the ids, of all that is metadata."""
 
-    vectors: str | None
-    ids: str | None
-    metadata: tuple[str, ...] | None
+    vectors: str | None = None
+    ids: str | None = None
+    metadata: tuple[str, ...] | None = None
+    # The first so many rows; all where there are fewer.
+    rows: int = sys.maxsize
+    vectors_only: bool = False
+    # The function that errors name.
+    where: str = WHERE
 
 
 class Chosen(NamedTuple):
@@ -76,6 +82,8 @@ class Chosen(NamedTuple):
 
 def choose_fields(held: Sequence[str], vectors: str, asked: Fields, source: object) -> Chosen:
     """Return which fields of a file to read beside its vectors."""
+    if asked.vectors_only:
+        return Chosen(None, (), objects=False)
     others = [name for name in held if name != vectors]
     ids = id_name(others, vectors, asked)
     if ids is not None:
@@ -92,7 +100,7 @@ def choose_fields(held: Sequence[str], vectors: str, asked: Fields, source: obje
 
 def id_name(held: Collection[str], vectors: str, asked: Fields) -> str | None:
     """Return the field of the ids: that asked for, or else one of the usual names, if there."""
-    if asked.ids is not None:
+    if asked.ids is not None or asked.vectors_only:
         return asked.ids
     return next((name for name in _ID_NAMES if name in held and name != vectors), None)
 
@@ -104,12 +112,21 @@ def _check_held(name: str, parameter: str, held: Sequence[str], source: object) 
         raise InvalidValueError(checks.message(parameter, WHERE, expected, repr(name)))
 
 
-def metadata_of(
-    columns: Mapping[str, Sequence[Any]],
-    chosen: Chosen,
-    n_rows: int,
+def block_of(
     first_row: int,
+    vectors: VectorArray,
+    columns: Mapping[str, list[Any]],
+    chosen: Chosen,
     source: object,
+) -> VectorBlock:
+    """Return a block of vectors and of the columns beside them."""
+    ids = None if chosen.ids is None else columns[chosen.ids]
+    metadata = _metadata(columns, chosen, len(vectors), first_row, source)
+    return VectorBlock(first_row, vectors, ids, metadata)
+
+
+def _metadata(
+    columns: Mapping[str, list[Any]], chosen: Chosen, n_rows: int, first_row: int, source: object
 ) -> list[dict[str, Any]] | None:
     """Return one dictionary a row from columns; what is null or NaN is left out."""
     if not chosen.metadata:
@@ -187,10 +204,11 @@ __all__ = [
     "Blocks",
     "Chosen",
     "Fields",
+    "VectorArray",
     "VectorBlock",
+    "block_of",
     "choose_fields",
     "given_values",
     "id_name",
-    "metadata_of",
     "parsed_object",
 ]

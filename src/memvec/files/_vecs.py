@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from memvec.errors import FileFormatError
+from memvec.files._records import VectorArray
 
 VECS_DTYPES = {".fvecs": "<f4", ".bvecs": "u1", ".ivecs": "<i4"}
 
@@ -21,7 +22,7 @@ _CHECK_ROWS = 1 << 16
 _MOST_ROW_BYTES = (1 << 31) - 8
 
 
-def read_vecs(path: Path, rows: int | None) -> np.ndarray[Any, np.dtype[Any]]:
+def read_vecs(path: Path, rows: int) -> VectorArray:
     """Return a memory-mapped view of the entries, after checking the header of every row used."""
     size = path.stat().st_size
     entry = np.dtype(VECS_DTYPES[path.suffix.lower()])
