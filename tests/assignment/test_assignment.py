@@ -111,8 +111,14 @@ def test_assignment_follows_its_seed_and_not_the_threads(method):
 def test_batches_partition_and_never_mix(seed, n_vectors, unit_size, batch):
     vectors = np.random.default_rng(seed).standard_normal((n_vectors, 4))
     found = batch_assignment(vectors, unit_size, batch, iterations=3, seed=seed)
-    sizes = [len(part) for part in np.array_split(np.arange(n_vectors), -(-n_vectors // batch))]
-    check_partition(found, n_vectors, sum(-(-size // unit_size) for size in sizes))
+    # The batches are the first draw, and each has its share of the units.
+    drawn = np.random.default_rng(seed).permutation(n_vectors)
+    batches = np.array_split(drawn, -(-n_vectors // batch))
+    assert max(map(len, batches)) <= batch
+    check_partition(found, n_vectors, sum(-(-len(rows) // unit_size) for rows in batches))
+    units = [set(found.labels[rows].tolist()) for rows in batches]
+    assert [len(own) for own in units] == [-(-len(rows) // unit_size) for rows in batches]
+    assert len(set.union(*units)) == found.n_units  # none has vectors of two batches
 
 
 @settings(deadline=None, max_examples=20)
@@ -120,9 +126,15 @@ def test_batches_partition_and_never_mix(seed, n_vectors, unit_size, batch):
 def test_two_step_partitions_into_about_the_wanted_number(seed, n_vectors, unit_size):
     vectors = np.random.default_rng(seed).standard_normal((n_vectors, 4))
     found = two_step_assignment(vectors, unit_size, iterations=3, seed=seed)
-    check_partition(found, n_vectors, found.n_units)
+    check_partition(found, n_vectors, len(np.unique(found.labels)))
     wanted = -(-n_vectors // unit_size)
     assert abs(found.n_units - wanted) <= round(np.sqrt(wanted))
+
+
+def test_two_step_gives_the_wanted_number_where_no_cluster_is_tiny():
+    vectors = np.random.default_rng(6).standard_normal((80, 4))
+    found = {size: two_step_assignment(vectors, size, iterations=3).n_units for size in (1, 3, 9)}
+    assert found == {1: 80, 3: 27, 9: 9}
 
 
 def test_two_step_numbers_units_cluster_by_cluster():

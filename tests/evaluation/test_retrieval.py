@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import naive
@@ -53,8 +53,7 @@ def test_missing_relevant_ids_and_padding_add_nothing():
 def test_average_precision_equals_naive(ranking, depth, labels, query):
     relevant = {i for i, label in enumerate(labels) if label == "r"}
     junk = {i for i, label in enumerate(labels) if label == "j"}
-    if not relevant - {query}:
-        return
+    assume(relevant - {query})
     for method, twin in (
         ("trapezoid", naive.trapezoid_average_precision),
         ("plain", naive.plain_average_precision),

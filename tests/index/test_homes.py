@@ -31,6 +31,9 @@ def index(request):
     return Index.build(ROWS, similarity=SIMILARITY, config=CONFIGS[request.param])
 
 
+without_groups = pytest.mark.parametrize("index", ["units", "sign", "projected"], indirect=True)
+
+
 def guests_of(units):
     """Return (row, unit) of every guest."""
     runs = np.split(units.run_rows, units.run_offsets[1:-1])
@@ -100,10 +103,9 @@ def test_what_passes_by_calibration_is_found(index, lines):
     assert (left > 1e-4).sum() >= 0.9 * found.sum()
 
 
+@without_groups
 def test_calibration_knows_the_better_home_at_the_similarity_of_the_design(index):
     """With groups it may not: their test and that of units have slack of their own."""
-    if index.source.cascade.units.n_groups:
-        return
     left = slack_left(index.source.cascade.see(QUERIES, *all_pairs()), LINES["one"])
     sure = np.abs(left) > 1e-4
     np.testing.assert_array_equal(pairs_found(index, LINES["one"])[sure], left[sure] > 0)

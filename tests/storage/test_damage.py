@@ -118,7 +118,11 @@ def test_index_with_damaged_arrays_can_be_saved_again(saved):
     os.truncate(saved / FILES[0], 5)
     (saved / FILES[1]).unlink()
     write_folder(saved, ARRAYS, {"dim": 3})
-    open_folder(saved, verify=True)
+    found, values = open_folder(saved, verify=True)
+    assert values == {"dim": 3}
+    assert found.keys() == ARRAYS.keys()
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(found[name], array)
 
 
 def test_index_with_a_damaged_manifest_is_not_saved_over(saved):
