@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE_READY := $(VENV)/.package-ready
 READY := $(VENV)/.ready
 BENCH_READY := $(VENV)/.bench-ready
 # Suites of the extras have needs that do not go with those of the core.
@@ -16,12 +17,16 @@ PIP := -m pip install --quiet --disable-pip-version-check
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-$(READY): pyproject.toml
+$(PACKAGE_READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "memvec needs Python 3.11 or newer; set PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python $(PIP) --editable .
+	@touch $@
+
+$(READY): $(PACKAGE_READY)
 	$(BIN)/python $(PIP) --upgrade 'pip>=25.1'
-	$(BIN)/python $(PIP) --group dev --editable .
+	$(BIN)/python $(PIP) --group dev
 	@touch $@
 
 $(EXTRAS_READY): pyproject.toml
@@ -36,7 +41,7 @@ $(BENCH_READY): $(READY)
 
 venv: $(READY) ## Make .venv with everything development needs
 
-demo: $(READY) ## Search 10,000 real sentence embeddings and compare with the exhaustive scan
+demo: $(PACKAGE_READY) ## Search 10,000 real sentence embeddings and compare with the exhaustive scan
 	$(BIN)/memvec demo
 
 test: lint ## Lint and run the fast tests
