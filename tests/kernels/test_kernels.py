@@ -2,6 +2,9 @@ import logging
 import os
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -195,3 +198,25 @@ def test_other_failure_of_a_decorator_is_not_hidden(monkeypatch):
     monkeypatch.setattr("numba.njit", refuse)
     with pytest.raises(RuntimeError, match="out of order"):
         kernel(len)([])
+
+
+def test_kernel_that_threads_call_first_at_once_is_made_once(monkeypatch):
+    from memvec.kernels import _dispatcher
+
+    made, n_threads = [], 4
+    barrier = threading.Barrier(n_threads)
+
+    def slowly(function, options):
+        made.append(function)
+        time.sleep(0.05)
+        return function
+
+    def call(number):
+        barrier.wait()
+        return double(number)
+
+    monkeypatch.setattr(_dispatcher, "dispatcher", slowly)
+    double = kernel(lambda x: 2 * x)
+    with ThreadPoolExecutor(n_threads) as pool:
+        assert list(pool.map(call, range(n_threads))) == [0, 2, 4, 6]
+    assert len(made) == 1
