@@ -2,6 +2,9 @@
 
 import importlib
 import inspect
+import re
+import subprocess
+import sys
 
 import pytest
 
@@ -60,3 +63,21 @@ def test_doors_only_open(room):
         if getattr(value, "__module__", None) == module.__name__
     ]
     assert own == []
+
+
+def test_completion_offers_names_that_were_not_used_yet():
+    code = "import memvec; print(sorted(set(memvec.__all__) - set(dir(memvec))))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_rooms_are_there_without_being_imported():
+    code = "import memvec; print(memvec.errors.LockedError, memvec.theory.UnitTest)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert re.findall(r"\.(\w+)'", done.stdout) == ["LockedError", "UnitTest"]
+
+
+@pytest.mark.parametrize("name", ["nothing", "_nothing"])
+def test_name_that_is_not_there_is_an_attribute_error(name):
+    with pytest.raises(AttributeError, match=f"module 'memvec' has no attribute '{name}'"):
+        getattr(memvec, name)
