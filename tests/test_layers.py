@@ -13,9 +13,11 @@ PAPER = ROOT / "paper"
 TIERS = [
     {"errors", "lazy", "types"},
     {"cache", "checks", "progress"},
+    {"matches"},
     {"kernels", "theory", "storage"},
     {"constructions", "codes", "evaluation", "files"},
     {"assignment", "guarantee"},
+    {"search"},
     {"index"},
     {"collection"},
     {"images"},

@@ -42,7 +42,9 @@ def test_package_exports_what_is_documented():
     assert sorted(memvec.__all__) == sorted(SURFACE)
 
 
-@pytest.mark.parametrize("room", ["", *ROOMS, "checks", "errors", "lazy", "matches", "progress", "types"])
+@pytest.mark.parametrize(
+    "room", ["", *ROOMS, "checks", "errors", "lazy", "matches", "progress", "types"]
+)
 def test_everything_a_door_names_is_there_and_documented(room):
     module = importlib.import_module(f"memvec.{room}" if room else "memvec")
     names = [name for name in module.__all__ if name != "__version__"]

@@ -51,7 +51,7 @@ def test_sealing_opens_each_file_once_to_write_and_once_to_map(path, collection,
     assert len(once) > 20
     assert counts(opened, path, written=True) == once
     assert counts(opened, path, written=False) == once
-    assert collection.verify().ok
+    assert collection.check().ok
 
 
 def test_writing_a_segment_opens_nothing_to_read(path, collection, vectors, opened, monkeypatch):

@@ -15,7 +15,8 @@ import memvec
 import naive
 from clouds import around
 from memvec import Index, IndexConfig
-from memvec.evaluation import Ranges, count_misses, exact_range
+from memvec.evaluation import count_misses, exact_range
+from memvec.matches import Matches
 from naive import projection
 
 DIM, SIMILARITY, MISS_RATE = 32, 0.9, 0.05
@@ -208,7 +209,7 @@ def check_stream(collection, vectors, queries):
     assert exact.ids.tolist() == truth.ids.tolist()
     hits = collection.range_search(queries)
     assert hits.certificate.level == "model"
-    found = Ranges(hits.offsets, hits.ids.astype(np.int64), hits.scores)
+    found = Matches(hits.offsets, hits.ids.astype(np.int64), hits.scores)
     misses = count_misses(truth, found)
     # Seen: 0.024 to 0.030; nothing would be missed if all units were visited.
     assert 0 < misses.miss_rate <= MISS_RATE + 4 * np.sqrt(MISS_RATE / len(queries))

@@ -261,10 +261,10 @@ def unmatched(items: IntArray, vectors: IntArray) -> tuple[IntArray, IntArray]:
 
 __all__ = [
     "CheckReport",
+    "check_collection",
+    "check_store",
     "examined",
     "existing_collection",
     "unmatched",
     "used_numbers",
-    "check_collection",
-    "check_store",
 ]

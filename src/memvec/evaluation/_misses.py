@@ -158,7 +158,7 @@ def count_misses(truth: FlatRows, answer: FlatRows) -> Misses:
     Parameters
     ----------
     truth, answer : objects with offsets and ids
-        Flat rows, such as `Matches` or the hits of an index; the order within a row does not matter.
+        Flat rows, such as `Matches` or the hits of an index, in any order within a row.
 
     Examples
     --------

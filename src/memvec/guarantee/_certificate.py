@@ -240,4 +240,4 @@ def _percent(share: float | None, digits: int = 2) -> str:
     return f"{value:.{digits}g} %"
 
 
-__all__ = ["Certificate", "Level", "EvidenceSource"]
+__all__ = ["Certificate", "EvidenceSource", "Level"]
