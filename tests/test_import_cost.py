@@ -61,10 +61,10 @@ def test_first_kernel_loads_the_compiler():
     assert loaded_after(code, COMPILER) == COMPILER
 
 
-def test_help_and_version_load_no_compiler():
+def test_help_and_version_load_no_compiler_and_no_scipy():
     helps = [[*path, "--help"] for path in command_paths(main)]
     assert ["images", "--help"] in helps
-    assert loaded_after(running([["--version"], *helps]), [*EXTRAS, *COMPILER]) == []
+    assert loaded_after(running([["--version"], *helps]), [*EXTRAS, *COMPILER, "scipy"]) == []
 
 
 def test_commands_that_need_no_kernel_load_no_compiler(tmp_path: Path):
