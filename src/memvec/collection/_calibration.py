@@ -172,14 +172,3 @@ def _check_columns(table: CalibrationTable) -> None:
         raise ValueError("its cosines are none")
     if not (np.isfinite(table.copies).all() and table.scores.ndim == 2):
         raise ValueError("its scores are none")
-
-
-__all__ = [
-    "Blocks",
-    "broken_tables",
-    "n_known",
-    "read_tables",
-    "tables_between",
-    "write_missing_tables",
-    "write_tables",
-]

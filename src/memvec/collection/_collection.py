@@ -675,6 +675,3 @@ class Collection:
     ) -> tuple[Float32Array, float]:
         rows = checks.unit_queries(queries, name, caller, dim=self.dim)
         return rows, self._searches.similarity(similarity, caller)
-
-
-__all__ = ["Collection"]

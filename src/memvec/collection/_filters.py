@@ -283,6 +283,3 @@ def _is_named(catalog: Catalog, part: Part[Any]) -> bool:
     else:
         sql, what = "SELECT 1 FROM waiting WHERE first_key = ?", int(part.keys[0])
     return bool(catalog.rows(sql, [what]))
-
-
-__all__ = ["Bitmaps", "Condition", "compile_filter"]

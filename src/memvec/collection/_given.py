@@ -57,6 +57,3 @@ class GivenQueries:
         self._left_out.update(copies.tolist())
         left = merged.rows(~np.isin(merged.queries, copies))
         return left if len(left) else None
-
-
-__all__ = ["GivenQueries"]

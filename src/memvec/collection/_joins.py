@@ -226,6 +226,3 @@ def _only(state: State, keys: IntArray) -> list[BoolArray]:
 
 def _length(item: Item) -> int:
     return len(json.dumps(item.metadata, ensure_ascii=False))
-
-
-__all__ = ["DuplicateGroup", "Duplicates", "Fusion", "Grouping", "Joins", "Keep", "SimilarPair"]

@@ -147,6 +147,3 @@ def _renumbered(table: CalibrationTable, queries: IntArray, least: float) -> Cal
     """Return the rows from a cosine on, with the numbers that queries have now; −1 is for none."""
     kept = (queries >= 0) & (table.cosines >= least)
     return replace(table.rows(kept), queries=queries[kept])
-
-
-__all__ = ["Asked", "JointTable"]

@@ -79,6 +79,3 @@ def pages(found: Matches, size: int) -> Iterator[Matches]:
         page = slice(start, stop)
         yield Matches.of_pairs(queries[page], found.ids[page], scores[page], found.spent)
         start = stop
-
-
-__all__ = ["MovedError", "id_order", "named", "pages", "still_named"]

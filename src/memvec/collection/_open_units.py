@@ -167,6 +167,3 @@ def _thresholds(law: MatchLaw, similarity: float, miss_rate: float) -> Float64Ar
     """Return τ of each unit, less what rounding may take."""
     quantile = NormalDist().inv_cdf(miss_rate)
     return np.asarray(similarity * law.means + quantile * law.spread(similarity) - _ROUNDING)
-
-
-__all__ = ["UNIT_SIZE", "OpenUnits"]

@@ -112,6 +112,3 @@ def open_collection(
     )
     store = Store(Path(path), given, read_only=read_only)
     return Collection(store, verify=verify, online=online, background=background)
-
-
-__all__ = ["open_collection"]

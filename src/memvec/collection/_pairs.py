@@ -98,6 +98,3 @@ def _hashes(part: Part[Any], passing: BoolArray) -> IntArray:
         mixed = bits.astype(np.uint64) * (weights + np.uint64(1))
         hashes[start:stop] = (mixed ^ (mixed >> np.uint64(29))).sum(axis=1, dtype=np.uint64)
     return hashes.view(np.int64)
-
-
-__all__ = ["Pairs", "first_copies", "pair_blocks"]

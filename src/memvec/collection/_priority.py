@@ -47,6 +47,3 @@ def rows_to_hold_out(keys: IntArray, dim: int, config: IndexConfig) -> IntArray:
     else:
         size = config.reserve
     return np.argsort(order, kind="stable")[:size]
-
-
-__all__ = ["priorities", "rows_to_hold_out"]

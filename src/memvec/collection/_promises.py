@@ -402,6 +402,3 @@ def _state_of(state: State) -> str | None:
 def _null_law(state: State) -> NullLaw:
     cosines = [part.rows.index.evidence.null_law.cosines for part in state.segments]
     return NullLaw.of_pairs(np.concatenate(cosines) if cosines else np.zeros(1, dtype=np.float32))
-
-
-__all__ = ["JointPromises"]

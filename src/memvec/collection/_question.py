@@ -196,6 +196,3 @@ def default_share(state: State, dim: int) -> float:
     times = [design.expected_microseconds for design in designs]
     known = None if None in times else sum(time for time in times if time is not None)
     return shadow_share(known, state.n_items, dim)
-
-
-__all__ = ["Live", "Question", "WatchedRange", "default_share"]

@@ -148,6 +148,3 @@ class Reading:
             for key, vector in zip(keys.tolist(), vectors, strict=True)
             if key in records
         ]
-
-
-__all__ = ["Reading", "Stats"]

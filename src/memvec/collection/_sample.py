@@ -168,6 +168,3 @@ def _bounds(state: State) -> Iterator[float]:
 def _living(part: Part[Segment]) -> BoolArray:
     """Tell which strangers of a segment are alive."""
     return np.asarray(part.alive[part.rows.strangers])
-
-
-__all__ = ["Sample", "Samples", "n_represented"]

@@ -159,6 +159,3 @@ def _size_class(n_rows: int, base: int) -> int:
     while max(n_rows, 1) * FAN_OUT**-size < base:
         size -= 1
     return size
-
-
-__all__ = ["FAN_OUT", "due_to_merge", "name_segment", "rewrite"]

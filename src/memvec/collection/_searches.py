@@ -370,6 +370,3 @@ def _place_of(question: Question, key: int) -> tuple[Scope, int]:
         if here.any():
             return scope, int(rows[0])
     raise CorruptIndexError(f"The collection is damaged: the item of key {key} has no vector.")
-
-
-__all__ = ["Match", "Online", "Searches", "Where"]

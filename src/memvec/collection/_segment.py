@@ -207,6 +207,3 @@ def _files_in(folder: Path) -> list[str]:
     paths = [Path(parent) / name for parent, _, files in os.walk(folder) for name in files]
     plain = [path for path in paths if path.is_file() and not path.is_symlink()]
     return sorted(path.relative_to(folder).as_posix() for path in plain)
-
-
-__all__ = ["FILE_NAME", "SEGMENTS", "Segment", "remove_segment", "segment_folder"]

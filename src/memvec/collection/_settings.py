@@ -163,5 +163,3 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "config": _config,
     "seal_at": lambda value, name: checks.integer(value, name, _WHERE, minimum=0),
 }
-
-__all__ = ["LARGEST_DIM", "SEAL_AT", "Settings", "checked_settings", "settle"]

@@ -198,6 +198,3 @@ def check_items(catalog: Catalog, state: State) -> None:
             f"{catalog.path} is damaged: it has {n_items} items and {state.n_items} vectors that "
             "are not deleted. Verify and repair the collection."
         )
-
-
-__all__ = ["Part", "State", "check_items", "load_state"]

@@ -233,6 +233,3 @@ def _not_found(folder: Path) -> IndexNotFoundError:
         f"There is no collection at {folder}. To create one, give 'dim', the vectors' dimension, "
         "and no read_only=True."
     )
-
-
-__all__ = ["Store"]

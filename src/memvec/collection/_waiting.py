@@ -56,6 +56,3 @@ class Waiting:
         kept = self.keys > key
         empty = Waiting.empty(self.rows.shape[1])
         return empty.followed_by(self.rows[kept], self.keys[kept])
-
-
-__all__ = ["Waiting"]

@@ -107,6 +107,3 @@ class WaitingCodes:
 def _all_slack(scan: CodeUnits, similarity: float) -> Thresholds:
     """Return thresholds that only one match in 100,000 is below."""
     return Thresholds.one(similarity, scan.most_slack)
-
-
-__all__ = ["CHUNK", "CodeScans", "WaitingCodes"]

@@ -99,6 +99,3 @@ class WaitingSource:
         if self.units is not None and not thresholds.pass_everything:
             return self.units.stages(self.part, query, row, self.similarity, self.miss_rate)
         return () if self.codes is None else self.codes.stages(query, row, self.similarity)
-
-
-__all__ = ["WaitingSource"]

@@ -122,6 +122,3 @@ class Writing:
     def end(self, close: Callable[[], None]) -> None:
         """Let sealing come to its end, and then close."""
         self._sealer.end(close)
-
-
-__all__ = ["Writing"]

@@ -158,5 +158,3 @@ def lower_limit(n_queries: int, missed: float, confidence: float) -> float:
 
 
 Holds: TypeAlias = Callable[[Float64Array, Float64Array], BoolArray]
-
-__all__ = ["Holds", "Promise", "Rule", "hoeffding_bentkus", "lower_limit", "upper_limit"]

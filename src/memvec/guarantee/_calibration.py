@@ -454,6 +454,3 @@ def lowest_cosine(similarity: float) -> float:
 def _gaussian_slack(stage_shares: Float64Array, miss_rate: float) -> Float64Array:
     """Return −Φ⁻¹ of each stage's share of the miss rate; none for a stage without a share."""
     return np.where(stage_shares > 0, -special.ndtri(stage_shares * miss_rate), 0.0)
-
-
-__all__ = ["Calibration", "lowest_cosine"]

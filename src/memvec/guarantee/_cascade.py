@@ -44,6 +44,3 @@ class Cascade(Protocol):
 
         The similarity that a stage sees is score/slope, and its standard deviation 1/slope.
         """
-
-
-__all__ = ["Cascade"]

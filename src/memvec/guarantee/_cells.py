@@ -93,14 +93,3 @@ def sizes_of_strata(falling: Float32Array | Float64Array) -> IntArray:
 
 def _cell(similarity: float) -> int:
     return int(np.searchsorted(EDGES, similarity + _ROUNDING, side="right")) - 1
-
-
-__all__ = [
-    "EDGES",
-    "edges_above",
-    "lower_end",
-    "planted_end",
-    "sizes_of_strata",
-    "strata",
-    "upper_end",
-]

@@ -238,6 +238,3 @@ def _percent(share: float | None, digits: int = 2) -> str:
     # To a millionth: an end of an interval at 1e-9 is 0 to anybody. 12 digits keep a confidence.
     value = math.nan if share is None else round(100 * share, max(4, digits))
     return f"{value:.{digits}g} %"
-
-
-__all__ = ["Certificate", "EvidenceSource", "Level"]

@@ -188,6 +188,3 @@ def drift_level(number: int) -> float:
 def drift_p_value(number: int, highest: float) -> float:
     """Return the p-value of the n-th watch among all of them."""
     return min(1.0, FALSE_ALARMS / drift_level(number) / max(highest, 1.0))
-
-
-__all__ = ["FALSE_ALARMS", "Drift", "DriftWatch", "drift_level", "drift_p_value"]

@@ -269,16 +269,3 @@ def null_law_of(vectors: Float32Array, seed: int) -> NullLaw:
     left = rng.integers(n, size=n_pairs)
     right = (left + rng.integers(1, n, size=n_pairs)) % n
     return NullLaw.of_pairs(canonical_score_pairs(vectors, vectors, left, right).astype(np.float32))
-
-
-__all__ = [
-    "LARGEST_K",
-    "RESERVE_SHARE",
-    "Evidence",
-    "build_table",
-    "gather_evidence",
-    "largest_reserve",
-    "lowest_known",
-    "null_law_of",
-    "reserve_size",
-]

@@ -143,6 +143,3 @@ class Families:
         shares = self._cascades[0].stage_shares
         most = np.max([one.most_slack for one in self._cascades], axis=0)
         return ThresholdFamily.of_pairs(spare, shares, most, miss_rate)
-
-
-__all__ = ["FOR_FAMILY", "FOR_PROMISE", "SPARE_WIDTH", "Families", "ThresholdFamily"]

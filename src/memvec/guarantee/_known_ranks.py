@@ -131,6 +131,3 @@ def _counted(certificate: Certificate, n_unknown: int) -> Certificate:
     n_queries = certificate.n_queries + n_unknown
     missed = certificate.observed * certificate.n_queries + n_unknown
     return replace(certificate, n_queries=n_queries, observed=missed / n_queries)
-
-
-__all__ = ["KnownRanks", "known_ranks"]

@@ -87,6 +87,3 @@ class LiveRate:
         number = self._n + 1
         spread = variance * number * math.log(1 + number)
         return math.sqrt(2 * math.log(2 / self._error) / spread)
-
-
-__all__ = ["LiveRate"]

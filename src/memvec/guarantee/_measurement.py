@@ -208,6 +208,3 @@ class Health:
                 "are not watched for drift."
             )
         return lines
-
-
-__all__ = ["Asked", "Health", "LiveTally", "Measurement", "interval_of"]

@@ -331,6 +331,3 @@ class Monitor:
                 len(self._unwatched),
             )
         return Health(self._n_queries, tallies, drift, len(self.recent))
-
-
-__all__ = ["Monitor", "Watched"]

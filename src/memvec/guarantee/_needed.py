@@ -63,6 +63,3 @@ def _one_of_each(queries: IntArray, weights: Float64Array, rng: np.random.Genera
     order = np.lexsort((times, queries))
     first = np.flatnonzero(np.diff(queries[order], prepend=-1) != 0)
     return order[first]
-
-
-__all__ = ["NeededSlack"]

@@ -127,6 +127,3 @@ def significance(law: NullLaw, score: float, n_vectors: int) -> Significance:
     floor = _SMALLEST if law.is_uniform else law.smallest
     at_most = math.isclose(p_value, floor)
     return Significance(p_value, p_value * n_vectors, at_most)
-
-
-__all__ = ["NullLaw", "Significance", "significance", "uniform_tail"]

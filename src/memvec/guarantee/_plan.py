@@ -43,6 +43,3 @@ def complete_plan(
     """Return the plan of a search that misses nothing."""
     certificate = Certificate("exact", similarity, 0.0, bound=0.0, state=state, complete=True)
     return Plan(None, certificate, first=first)
-
-
-__all__ = ["Plan", "complete_plan"]

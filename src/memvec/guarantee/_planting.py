@@ -109,6 +109,3 @@ def _planted_queries(
     noise /= np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)
     queries = similarity * members + math.sqrt(1 - similarity**2) * noise
     return checks.unit_rows(queries, "queries", "calibration")
-
-
-__all__ = ["PLANTED_BYTES", "Planting", "planted_table"]

@@ -144,6 +144,3 @@ def _bands(
         for i, n in enumerate(n_matches)
         if n > 0
     )
-
-
-__all__ = ["MissBand", "MissProfile"]

@@ -226,6 +226,3 @@ def _too_little(request: Request, rule: Rule, have: int, planted: int, where: st
         expected += f", and no thresholds keep their miss rate at {request.miss_rate:g}"
     got = f"{have:,}" if planted == 0 else f"{have:,}, and {planted:,} that can be planted,"
     return checks.message("guarantee", where, expected, got)
-
-
-__all__ = ["Guarantee", "Promises", "Request"]

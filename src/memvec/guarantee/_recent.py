@@ -106,6 +106,3 @@ class RecentQueries:
         with self._lock:
             kept = list(self._kept.values())
         return np.array(kept, dtype=np.float32).reshape(len(kept), dim)
-
-
-__all__ = ["Draw", "RecentQueries"]

@@ -260,6 +260,3 @@ def _since_start(values: Float64Array, starts: IntArray) -> Float64Array:
     """Return sums of the values from the start of each one's query up to itself."""
     total = np.cumsum(values)
     return np.asarray(total - (total - values)[starts])
-
-
-__all__ = ["CalibrationTable"]

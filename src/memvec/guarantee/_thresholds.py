@@ -69,6 +69,3 @@ class Thresholds:
             needed = np.outer(self.at, slope) - score
             every &= (needed <= self.slack[:, stage, np.newaxis]).any(axis=0)
         return every
-
-
-__all__ = ["Thresholds"]

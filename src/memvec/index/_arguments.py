@@ -60,6 +60,3 @@ def checked_similarities(
         expected = "at least one similarity, or left out"
         raise InvalidValueError(checks.message("similarities", where, expected, "none"))
     return listed
-
-
-__all__ = ["checked_config", "checked_rows", "checked_similarities"]

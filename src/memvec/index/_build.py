@@ -97,6 +97,3 @@ def _fit_projection(
     return Projection.fit(
         seen, config.pca_dim, center=config.center, whiten=config.whiten, seed=config.seed
     )
-
-
-__all__ = ["BuildPromise", "build_parts"]

@@ -181,6 +181,3 @@ class IndexConfig:
     def turns(self) -> bool:
         """Whether that projection has other axes than the vectors."""
         return self.pca_dim is not None or self.whiten
-
-
-__all__ = ["KMEANS_RULES", "IndexConfig"]

@@ -186,6 +186,3 @@ def shadow_share(microseconds: float | None, n_vectors: int, dim: int) -> float:
     search = costs.query if microseconds is None else 1e3 * microseconds
     scan = max(1, n_vectors) * (_EACH + dim * _FLOAT_BYTES / _WORD_BYTES * costs.memory_word)
     return min(_MOST_SHADOWS, _SHADOW_TIME * search / scan)
-
-
-__all__ = ["COST_NAMES", "MachineCosts", "busy_runs", "shadow_share"]

@@ -143,6 +143,3 @@ def _word_by_word(words: WordArray, offsets: IntArray) -> WordArray:
     for word in range(n_words):
         flat[starts * n_words + word * lengths + inside] = words[:n_codes, word]
     return flat
-
-
-__all__ = ["code_space", "encode_units", "scan_by_codes"]

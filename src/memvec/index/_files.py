@@ -150,6 +150,3 @@ def _as_json(config: IndexConfig) -> dict[str, Any]:
 def _fields(thing: Any) -> dict[str, Any]:
     """Return the fields of a dataclass by name, as they are."""
     return {field.name: getattr(thing, field.name) for field in dataclasses.fields(thing)}
-
-
-__all__ = ["check_no_segment", "load_parts", "save_parts"]

@@ -701,6 +701,3 @@ def _hits(found: Matches, certificate: Certificate, parts: IndexParts) -> Hits:
     """Return what was found as users see it."""
     scores = found.scores.astype(np.float32)
     return Hits(found.offsets, found.ids, scores, certificate, found.spent, parts.searched)
-
-
-__all__ = ["Index", "map_index", "save_index"]

@@ -114,6 +114,3 @@ class WatchedRange:
     ) -> tuple[Float32Array, Float32Array]:
         """Return what the stages see of given pairs."""
         return self.parts.units.see(queries, query_of, ids)
-
-
-__all__ = ["IndexParts"]

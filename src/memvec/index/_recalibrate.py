@@ -42,6 +42,3 @@ def check_enough(
     )
     got = f"{have:,} of {n_queries:,} queries ({left_out:,} copies of stored vectors left out)"
     raise InvalidValueError(checks.message("queries", where, expected, got))
-
-
-__all__ = ["check_enough", "recalibrated", "share_of_queries"]

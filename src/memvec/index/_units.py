@@ -236,6 +236,3 @@ def _scores(vectors: Float32Array, labels: IntArray, unit_vectors: Float32Array)
 
     run_blocks(measure, len(labels), _MEASURE_BLOCK)
     return scores
-
-
-__all__ = ["MOST_VECTORS", "build_units"]

@@ -72,6 +72,3 @@ def _search_block(
     bounds, ids, scores, counts = room
     # A copy: who keeps the ids of some hits need not keep the room for all that might have been.
     return Matches(bounds, ids[:n_hits].copy(), scores[:n_hits], counts)
-
-
-__all__ = ["ALL_ALLOWED", "ANYTHING", "Room", "room_for", "search_blocks"]

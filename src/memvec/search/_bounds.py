@@ -160,6 +160,3 @@ class BoundedSearch:
         cosines = np.clip(cosines - lost, 0.0, 1.0)
         largest = math.acos(float(cosines.min(initial=1.0)))
         return space.flips, np.float32(space.steps), space.top, cascade.codes, cosines, largest
-
-
-__all__ = ["BoundedSearch", "Caps"]

@@ -271,6 +271,3 @@ class CodeUnits:
     def unit_similarities(self, query: Float32Array) -> Float32Array:
         """Return the unit scores as similarities, which they are already."""
         return self.unit_scores(query)
-
-
-__all__ = ["CodeUnits"]

@@ -186,6 +186,3 @@ def draw_unit_test(view: StageView, similarity: float, scores: Float32Array) -> 
     axes.set_ylabel("density")
     axes.legend(frameon=False)
     return figure
-
-
-__all__ = ["Explanation", "StageView", "draw_unit_test", "stage_views"]

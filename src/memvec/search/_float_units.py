@@ -143,6 +143,3 @@ class FloatUnits:
         """Return the unit scores in shares of what a match 1 scores."""
         means: Float32Array = self.units.means.astype(np.float32)
         return np.asarray(self.unit_scores(query) / means, dtype=np.float32)
-
-
-__all__ = ["FloatUnits"]

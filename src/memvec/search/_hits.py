@@ -226,6 +226,3 @@ class TopHits:
     def __repr__(self) -> str:
         n_queries, k = self.ids.shape
         return f"TopHits(best {k} of {n_queries} queries, cost ratio {self.work.cost_ratio:.3f})"
-
-
-__all__ = ["HitRow", "Hits", "IdArray", "Searched", "TopHits", "Work"]

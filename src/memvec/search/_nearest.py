@@ -118,6 +118,3 @@ class _Answers:
     def matches(self) -> Matches:
         """All answers."""
         return Matches.of_rows(self._rows, self._spent)
-
-
-__all__ = ["Find", "search_nearest"]

@@ -116,6 +116,3 @@ class PlainRows:
     ) -> tuple[StageView, ...]:
         """Return nothing: no stage tests these rows."""
         return ()
-
-
-__all__ = ["PlainRows", "scan_rows"]

@@ -177,16 +177,3 @@ def rate_of_recall(
         expected = "left out where 'miss_rate' is given"
         raise InvalidValueError(checks.message("target_recall", where, expected, target_recall))
     return 1 - checks.miss_rate(target_recall, where, "target_recall")
-
-
-__all__ = [
-    "Target",
-    "explain",
-    "find_nearest",
-    "find_range",
-    "measure",
-    "observe_nearest",
-    "observe_range",
-    "rate_of_recall",
-    "sampled",
-]

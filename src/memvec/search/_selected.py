@@ -95,6 +95,3 @@ def some_unit_selected(
     nothing = np.empty(0, dtype=np.int64)
     in_reserve = search_selected(cascade, lambda query: nothing, rows, similarity, threads)
     return passed | (in_reserve.counts > 0)
-
-
-__all__ = ["Select", "promise_of_selection", "search_selected", "selection", "some_unit_selected"]

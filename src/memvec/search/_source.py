@@ -239,15 +239,3 @@ def source_on(device: str, source: UnitSource, where: str) -> Source:
         known = ", ".join(repr(name) for name in _DEVICES)
         raise InvalidValueError(message("device", where, f"one of {known}", repr(device)))
     return _DEVICES[device](source)
-
-
-__all__ = [
-    "Scope",
-    "Source",
-    "UnitSource",
-    "are_few",
-    "compare_scopes",
-    "register_device",
-    "search_scopes",
-    "source_on",
-]

@@ -130,6 +130,3 @@ class Units:
     def unit_of(self, rows: IntArray) -> IntArray:
         """Return the unit of each row."""
         return np.searchsorted(self.offsets, rows, side="right") - 1
-
-
-__all__ = ["Units"]
