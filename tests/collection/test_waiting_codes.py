@@ -29,3 +29,15 @@ def test_codes_are_made_anew_where_segments_have_others():
     assert first is not other
     assert scans.chunk(state_of("sign"), waiting, 0) is first
     assert scans.chunk(state_of("estimate"), waiting, 0) is other
+
+
+def test_answer_that_misses_nothing_scores_every_waiting_vector(tmp_path):
+    """With too little evidence for the rate, everything is visited, and said to be."""
+    rows = unit_rows(np.random.default_rng(8).standard_normal((600 + 2 * CHUNK, 16)))
+    with memvec.open(tmp_path / "c.mv", dim=16, seal_at=0) as collection:
+        collection.add(rows[:600])
+        collection.seal(progress=False)
+        collection.add(rows[600:])
+        hits = collection.range_search(rows[:3], 0.7, miss_rate=1e-4)
+        assert hits.certificate.complete
+        assert hits.work.exact_products == 3 * len(rows)

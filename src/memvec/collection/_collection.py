@@ -191,11 +191,11 @@ class Collection:
         array(['between'], dtype=object)
         """
         caller = "Collection.range_search"
-        rows, level = self._asked(queries, similarity, caller)
-        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        rows = self._rows(queries, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
         share = None if shadow is None else share_of_queries(shadow, caller)
-        threads = checks.threads(threads, caller)
-        return self._searches.range(rows, level, request, where, share, threads, caller)
+        return self._searches.range(rows, asked, share)
 
     def iter_range(
         self,
@@ -220,10 +220,10 @@ class Collection:
             As in :meth:`range_search`.
         """
         caller = "Collection.iter_range"
-        rows, level = self._asked(queries, similarity, caller)
-        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
-        threads = checks.threads(threads, caller)
-        return self._searches.stream(rows, level, request, where, threads, caller)
+        rows = self._rows(queries, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
+        return self._searches.stream(rows, asked)
 
     def count(
         self,
@@ -244,11 +244,10 @@ class Collection:
             As in :meth:`range_search`.
         """
         caller = "Collection.count"
-        rows, level = self._asked(queries, similarity, caller)
-        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
-        threads = checks.threads(threads, caller)
-        found = self._searches.counted(rows, level, request, where, threads, caller)
-        return found.counts
+        rows = self._rows(queries, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
+        return self._searches.counted(rows, asked).counts
 
     def contains(
         self,
@@ -274,11 +273,10 @@ class Collection:
             bool.
         """
         caller = "Collection.contains"
-        rows, level = self._asked(queries, similarity, caller)
-        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
-        threads = checks.threads(threads, caller)
-        found = self._searches.counted(rows, level, request, where, threads, caller)
-        return found.counts > 0
+        rows = self._rows(queries, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
+        return self._searches.counted(rows, asked).counts > 0
 
     def search(
         self,
@@ -309,11 +307,9 @@ class Collection:
             As in :meth:`range_search`.
         """
         caller = "Collection.search"
-        rows = checks.unit_queries(queries, "queries", caller, dim=self.dim)
-        rate = rate_of_recall(miss_rate, target_recall, caller)
-        request = self._searches.request(rate, guarantee, confidence, caller)
-        k, threads = checks.integer(k, "k", caller), checks.threads(threads, caller)
-        return self._searches.nearest(rows, k, request, where, threads, caller)
+        rows = self._rows(queries, caller)
+        promise = rate_of_recall(miss_rate, target_recall, caller), guarantee, confidence
+        return self._nearest(rows, k, promise, where, threads, caller)
 
     def search_set(
         self,
@@ -348,10 +344,9 @@ class Collection:
         rows = checks.unit_rows(vectors, "vectors", caller, dim=self.dim)
         checks.choice(construction, "construction", caller, get_args(Fusion))
         fused = memory_vector(rows, construction)
-        query = checks.unit_queries(fused, "vectors", caller, dim=self.dim)
-        request = self._searches.request(miss_rate, guarantee, confidence, caller)
-        k, threads = checks.integer(k, "k", caller), checks.threads(threads, caller)
-        return self._searches.nearest(query, k, request, where, threads, caller)
+        query = self._rows(fused, caller, "vectors")
+        promise = miss_rate, guarantee, confidence
+        return self._nearest(query, k, promise, where, threads, caller)
 
     def self_join(
         self,
@@ -388,10 +383,9 @@ class Collection:
         [('a', 'c')]
         """
         caller = "Collection.self_join"
-        level = self._searches.similarity(similarity, caller)
-        request = self._searches.request(miss_rate, guarantee, confidence, caller)
-        threads = checks.threads(threads, caller)
-        return self._joins.pairs(level, request, where, collapse_copies, threads, progress, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, where, threads, caller, of_range=False)
+        return self._joins.pairs(asked, collapse_copies, progress)
 
     def deduplicate(
         self,
@@ -434,16 +428,13 @@ class Collection:
         (Duplicates(1 groups, 1 of 3 to drop), ['c'])
         """
         caller = "Collection.deduplicate"
-        level = self._searches.similarity(similarity, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, where, threads, caller, of_range=False)
         checks.choice(groups, "groups", caller, get_args(Grouping))
         if keep not in ("first", "longest") and not callable(keep):
             expected = "'first', 'longest' or a callable"
             raise InvalidTypeError(checks.message("keep", caller, expected, repr(keep)))
-        request = self._searches.request(miss_rate, guarantee, confidence, caller)
-        threads = checks.threads(threads, caller)
-        return self._joins.duplicates(
-            level, request, where, keep, groups, threads, progress, caller
-        )
+        return self._joins.duplicates(asked, keep, groups, progress)
 
     def explain(
         self,
@@ -476,12 +467,13 @@ class Collection:
         'Returned.'
         """
         caller = "Collection.explain"
-        rows, level = self._asked(query, similarity, caller, "query")
+        rows = self._rows(query, caller, "query")
         if len(rows) != 1:
             raise InvalidValueError(checks.message("query", caller, "one query", len(rows)))
-        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, None, None, caller)
         [name] = checked_ids([id], caller)
-        return self._searches.explain(rows[0], name, level, request, caller)
+        return self._searches.explain(rows[0], name, asked)
 
     def measure(
         self,
@@ -509,10 +501,10 @@ class Collection:
             Show a bar; None shows it on a terminal.
         """
         caller = "Collection.measure"
-        rows, level = self._asked(queries, similarity, caller)
-        request = self._searches.range_request(miss_rate, guarantee, confidence, caller)
-        rows = sampled(rows, sample, 0, caller)
-        return self._searches.measure(rows, level, request, where, caller, progress)
+        rows = sampled(self._rows(queries, caller), sample, 0, caller)
+        promise = miss_rate, guarantee, confidence
+        asked = self._searches.inquiry(similarity, promise, where, None, caller)
+        return self._searches.measure(rows, asked, progress)
 
     @property
     def shadow(self) -> float:
@@ -549,9 +541,7 @@ class Collection:
             Show a bar; None shows it on a terminal.
         """
         caller = "Collection.recalibrate"
-        rows = None
-        if queries is not None:
-            rows = checks.unit_queries(queries, "queries", caller, dim=self.dim)
+        rows = None if queries is None else self._rows(queries, caller)
         return self._searches.recalibrate(rows, progress, caller)
 
     @property
@@ -670,8 +660,18 @@ class Collection:
             f"{len(state.segments)} segments, {state.waiting.n_alive} waiting)"
         )
 
-    def _asked(
-        self, queries: ArrayLike, similarity: float | None, caller: str, name: str = "queries"
-    ) -> tuple[Float32Array, float]:
-        rows = checks.unit_queries(queries, name, caller, dim=self.dim)
-        return rows, self._searches.similarity(similarity, caller)
+    def _rows(self, queries: ArrayLike, caller: str, name: str = "queries") -> Float32Array:
+        return checks.unit_queries(queries, name, caller, dim=self.dim)
+
+    def _nearest(
+        self,
+        rows: Float32Array,
+        k: int,
+        promise: tuple[float | None, Guarantee | None, float | None],
+        where: Where | None,
+        threads: int | None,
+        caller: str,
+    ) -> TopHits:
+        wanted = checks.integer(k, "k", caller)
+        asked = self._searches.inquiry(None, promise, where, threads, caller, of_range=False)
+        return self._searches.nearest(rows, wanted, asked)

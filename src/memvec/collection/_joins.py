@@ -16,10 +16,10 @@ from memvec.collection._naming import MovedError
 from memvec.collection._pairs import Pairs, first_copies, pair_blocks
 from memvec.collection._question import Question
 from memvec.collection._reading import Reading
-from memvec.collection._searches import Searches, Where
+from memvec.collection._searches import Inquiry, Searches
 from memvec.collection._state import State
 from memvec.collection._store import Store
-from memvec.guarantee import Certificate, Plan, Request
+from memvec.guarantee import Certificate, Plan
 from memvec.kernels import blocks
 from memvec.matches import Matches
 from memvec.progress import progress_bar
@@ -83,59 +83,42 @@ class Joins:
         self._store, self._reading, self._searches = store, reading, searches
 
     def pairs(
-        self,
-        similarity: float,
-        request: Request,
-        where: Where | None,
-        collapse_copies: bool,
-        threads: int | None,
-        progress: bool | None,
-        caller: str,
+        self, asked: Inquiry, collapse_copies: bool, progress: bool | None
     ) -> Iterator[SimilarPair]:
         """Yield all pairs of items above a similarity, each once, as they are found."""
-        question = self._searches.question(similarity, request, where, caller, one_by_one=True)
-        plan = question.range_plan(similarity, request, caller)
+        question = self._searches.question(asked, one_by_one=True)
+        plan = question.range_plan(asked.similarity, asked.request, asked.caller)
 
         def stream() -> Iterator[SimilarPair]:
-            asked, state = question, question.state
+            left, state = question, question.state
             if collapse_copies:
                 keys, firsts = first_copies(state, question.passing)
                 copied = firsts != keys
                 ones = np.ones(np.count_nonzero(copied), dtype=np.float32)
                 yield from self._named_pairs(Pairs(firsts[copied], keys[copied], ones))
-                asked = replace(question, passing=_only(state, keys[~copied]))
-            for pairs in pair_blocks(asked, plan, threads, progress):
+                left = replace(question, passing=_only(state, keys[~copied]))
+            for pairs in pair_blocks(left, plan, asked.threads, progress):
                 yield from self._named_pairs(pairs)
 
         return stream()
 
     def duplicates(
-        self,
-        similarity: float,
-        request: Request,
-        where: Where | None,
-        keep: Keep,
-        groups: Grouping,
-        threads: int | None,
-        progress: bool | None,
-        caller: str,
+        self, asked: Inquiry, keep: Keep, groups: Grouping, progress: bool | None
     ) -> Duplicates:
         """Return groups of near-duplicates and the one of each to keep."""
 
         def ask(state: State) -> Duplicates:
-            question = self._searches.question_to(
-                state, similarity, request, where, caller, one_by_one=True
-            )
-            plan = question.range_plan(similarity, request, caller)
+            question = self._searches.question_to(state, asked, one_by_one=True)
+            plan = question.range_plan(asked.similarity, asked.request, asked.caller)
             keys, firsts = first_copies(state, question.passing)
             ranks = self._ranks(state, keys, keep)
             nodes, node_of = np.unique(firsts, return_inverse=True)
-            asked = replace(question, passing=_only(state, nodes))
+            left = replace(question, passing=_only(state, nodes))
             if groups == "components":
-                labels = _components(nodes, pair_blocks(asked, plan, threads, progress))
+                labels = _components(nodes, pair_blocks(left, plan, asked.threads, progress))
             else:
                 best = _best_ranks(node_of, ranks, len(nodes))
-                labels = self._stars(asked, plan, nodes, best, threads, progress)
+                labels = self._stars(left, plan, nodes, best, asked.threads, progress)
             found = [self._group(keys[some], ranks[some]) for some in grouped(labels[node_of])]
             return Duplicates(tuple(found), len(keys), plan.certificate)
 

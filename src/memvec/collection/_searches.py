@@ -34,7 +34,8 @@ from memvec.matches import Matches
 from memvec.search import (
     Explanation,
     Hits,
-    Scope,
+    IdArray,
+    Source,
     TopHits,
     explain,
     find_nearest,
@@ -62,6 +63,30 @@ class Match(NamedTuple):
     query: int
     id: Id
     score: float
+
+
+class Inquiry(NamedTuple):
+    """What is asked for, checked.
+
+    Attributes
+    ----------
+    similarity : float
+        α₀, of a range.
+    request : Request
+        What is to be promised.
+    where : mapping or None
+        The filter.
+    threads : int or None
+        How many share the queries.
+    caller : str
+        The method that users called, for errors.
+    """
+
+    similarity: float
+    request: Request
+    where: Where | None
+    threads: int | None
+    caller: str
 
 
 class Searches:
@@ -95,95 +120,65 @@ class Searches:
         self._bitmaps, self.live = Bitmaps(self._store.catalog), Live.of(self._store.settings)
         self._open_units = None
 
-    def request(
+    def inquiry(
         self,
-        miss_rate: float | None,
-        guarantee: Guarantee | None,
-        confidence: float | None,
-        caller: str,
-    ) -> Request:
-        """Return what is asked for."""
-        return self.live.promises.request(miss_rate, guarantee, confidence, caller)
-
-    def range_request(
-        self,
-        miss_rate: float | None,
-        guarantee: Guarantee | None,
-        confidence: float | None,
-        caller: str,
-    ) -> Request:
-        """Return what is asked of a range; units are tested by the law, and support no more."""
-        request = self.request(miss_rate, guarantee, confidence, caller)
-        if self._open_units is not None and guarantee in ("expected", "high_probability"):
-            expected = "'model' or 'exact' in a collection that was opened with online='units'"
-            raise InvalidValueError(checks.message("guarantee", caller, expected, repr(guarantee)))
-        return request
-
-    def similarity(self, similarity: float | None, caller: str) -> float:
-        """Return α₀, that of the collection by default."""
-        if similarity is None:
-            return self._store.settings.similarity
-        return checks.similarity(similarity, caller)
-
-    def range(
-        self,
-        rows: Float32Array,
-        similarity: float,
-        request: Request,
+        similarity: float | None,
+        promise: tuple[float | None, Guarantee | None, float | None],
         where: Where | None,
-        share: float | None,
         threads: int | None,
         caller: str,
-    ) -> Hits:
+        *,
+        of_range: bool = True,
+    ) -> Inquiry:
+        """Return what is asked for; `promise` is miss rate, level and confidence, or their lack.
+
+        Of a range, open units are tested by the law, and support no more.
+        """
+        level = self._store.settings.similarity
+        if similarity is not None:
+            level = checks.similarity(similarity, caller)
+        request = self.live.promises.request(*promise, caller)
+        guarantee = promise[1]
+        by_law = of_range and self._open_units is not None
+        if by_law and guarantee in ("expected", "high_probability"):
+            expected = "'model' or 'exact' in a collection that was opened with online='units'"
+            raise InvalidValueError(checks.message("guarantee", caller, expected, repr(guarantee)))
+        return Inquiry(level, request, where, checks.threads(threads, caller), caller)
+
+    def range(self, rows: Float32Array, asked: Inquiry, share: float | None) -> Hits:
         """Return everything above a similarity, by id."""
 
         def ask(state: State) -> Hits:
-            live = self.live
-            question = self.question_to(state, similarity, request, where, caller)
-            plan = question.range_plan(similarity, request, caller)
-            found = find_range(question, rows, similarity, plan, threads)
+            live, question = self.live, self.question_to(state, asked)
+            found, plan = self._found(question, rows, asked)
             ids = named(self._store.catalog, found)
             certificate = self._observed(live, question, rows, found, plan, share)
-            scores, spent = found.scores.astype(np.float32), found.spent
-            return Hits(found.offsets, ids, scores, certificate, spent, question.searched)
+            return _hits(found, ids, certificate, question)
 
         return self.of_one_state(ask)
 
-    def counted(
-        self,
-        rows: Float32Array,
-        similarity: float,
-        request: Request,
-        where: Where | None,
-        threads: int | None,
-        caller: str,
-    ) -> Matches:
+    def counted(self, rows: Float32Array, asked: Inquiry) -> Matches:
         """Return everything above a similarity, by key."""
-        live = self.live
-        question = self.question(similarity, request, where, caller)
-        plan = question.range_plan(similarity, request, caller)
-        found = find_range(question, rows, similarity, plan, threads)
+        live, question = self.live, self.question(asked)
+        found, plan = self._found(question, rows, asked)
         self._observed(live, question, rows, found, plan, None)
         return found
 
-    def stream(
-        self,
-        rows: Float32Array,
-        similarity: float,
-        request: Request,
-        where: Where | None,
-        threads: int | None,
-        caller: str,
-    ) -> Iterator[Match]:
+    def _found(
+        self, question: Question, rows: Float32Array, asked: Inquiry
+    ) -> tuple[Matches, Plan]:
+        plan = question.range_plan(asked.similarity, asked.request, asked.caller)
+        return find_range(question, rows, asked.similarity, plan, asked.threads), plan
+
+    def stream(self, rows: Float32Array, asked: Inquiry) -> Iterator[Match]:
         """Yield everything above a similarity, match by match; the state is that of the call."""
-        live = self.live
-        question = self.question(similarity, request, where, caller)
-        plan = question.range_plan(similarity, request, caller)
+        live, question = self.live, self.question(asked)
+        plan = question.range_plan(asked.similarity, asked.request, asked.caller)
 
         def matches() -> Iterator[Match]:
             for start, stop in blocks(len(rows), _QUERIES_AT_ONCE):
                 some = rows[start:stop]
-                found = find_range(question, some, similarity, plan, threads)
+                found = find_range(question, some, asked.similarity, plan, asked.threads)
                 self._observed(live, question, some, found, plan, None)
                 yield from self._matches(found, start)
 
@@ -198,60 +193,34 @@ class Searches:
             for query, name, score in zip(queries, ids, some.scores.tolist(), strict=True):
                 yield Match(query, name, score)
 
-    def nearest(
-        self,
-        rows: Float32Array,
-        wanted: int,
-        request: Request,
-        where: Where | None,
-        threads: int | None,
-        caller: str,
-    ) -> TopHits:
+    def nearest(self, rows: Float32Array, wanted: int, asked: Inquiry) -> TopHits:
         """Return the nearest items, by id."""
 
         def ask(state: State) -> TopHits:
-            live = self.live
+            live, question = self.live, self.question_to(state, asked, one_by_one=True)
             k = min(wanted, max(state.n_items, _FILLED))
-            question = self.question_to(state, 0.0, request, where, caller, one_by_one=True)
-            plan = question.nearest_plan(k, request, caller)
-            found = find_nearest(question, rows, k, plan, threads)
+            plan = question.nearest_plan(k, asked.request, asked.caller)
+            found = find_nearest(question, rows, k, plan, asked.threads)
             ids = named(self._store.catalog, found)
             certificate = observe_nearest(live.monitor, rows, found, plan.certificate)
-            scores, spent = found.scores.astype(np.float32), found.spent
-            searched = question.searched
-            return TopHits.of(Hits(found.offsets, ids, scores, certificate, spent, searched), k)
+            return TopHits.of(_hits(found, ids, certificate, question), k)
 
         return self.of_one_state(ask)
 
-    def explain(
-        self,
-        query: Float32Array,
-        name: Id,
-        similarity: float,
-        request: Request,
-        caller: str,
-    ) -> Explanation:
+    def explain(self, query: Float32Array, name: Id, asked: Inquiry) -> Explanation:
         """Tell what the stages see of a query and an item, wherever it lies."""
         # Together: a replaced item has another key in the state before.
-        state, keys = self._reading.found([name], caller)
-        question = self.question_to(state, similarity, request, None, caller)
-        plan = question.range_plan(similarity, request, caller)
-        key = np.array([keys[name]])
-        scope, row = _place_of(question, keys[name])
-        [vector] = state.vectors(key, self._store.settings.dim)
-        return explain(scope.source, vector, row, name, query, similarity, plan, question.searched)
+        state, keys = self._reading.found([name], asked.caller)
+        question = self.question_to(state, asked)
+        plan = question.range_plan(asked.similarity, asked.request, asked.caller)
+        source, row = _place_of(question, keys[name])
+        [vector] = state.vectors(np.array([keys[name]]), self._store.settings.dim)
+        searched = question.searched
+        return explain(source, vector, row, name, query, asked.similarity, plan, searched)
 
-    def measure(
-        self,
-        rows: Float32Array,
-        similarity: float,
-        request: Request,
-        where: Where | None,
-        caller: str,
-        progress: bool | None,
-    ) -> Measurement:
+    def measure(self, rows: Float32Array, asked: Inquiry, progress: bool | None) -> Measurement:
         """Compare answers with the exhaustive search."""
-        question = self.question(similarity, request, where, caller)
+        question, (similarity, request, _, _, caller) = self.question(asked), asked
         return measure(question, rows, similarity, request, caller, progress)
 
     @property
@@ -287,41 +256,21 @@ class Searches:
         check_enough(have, needed, level, len(rows), given.n_left_out, caller)
         recent.remember([Draw.of(row, settings.config.seed).digest for row in rows])
         self.live = made
-        request = made.promises.request(None, None, None, caller)
-        question = self.question_to(state, level, request, None, caller)
-        return question.range_plan(level, request, caller).certificate
+        asked = self.inquiry(None, (None, None, None), None, None, caller)
+        return self.question_to(state, asked).range_plan(level, asked.request, caller).certificate
 
-    def question(
-        self,
-        similarity: float,
-        request: Request,
-        where: Where | None,
-        caller: str,
-        *,
-        one_by_one: bool = False,
-    ) -> Question:
-        """Return a range as it is asked of the state now; `one_by_one` leaves open units out."""
+    def question(self, asked: Inquiry, *, one_by_one: bool = False) -> Question:
+        """Return what is asked of the state now; `one_by_one` leaves open units out."""
         return self.of_one_state(
-            lambda state: self.question_to(
-                state, similarity, request, where, caller, one_by_one=one_by_one
-            )
+            lambda state: self.question_to(state, asked, one_by_one=one_by_one)
         )
 
-    def question_to(
-        self,
-        state: State,
-        similarity: float,
-        request: Request,
-        where: Where | None,
-        caller: str,
-        *,
-        one_by_one: bool = False,
-    ) -> Question:
-        """Return a question to a state, the files of its segments checked at first use."""
+    def question_to(self, state: State, asked: Inquiry, *, one_by_one: bool = False) -> Question:
+        """Return what is asked of a state, the files of its segments checked at first use."""
+        similarity, request, where, _, caller = asked
         passing = self._bitmaps.passing(state, where, caller)
         self._reading.check_segments(state)
-        units = None if one_by_one else self._open_units
-        filtered = where is not None
+        units, filtered = None if one_by_one else self._open_units, where is not None
         return Question(self.live.promises, state, passing, filtered, request, similarity, units)
 
     def _observed(
@@ -363,10 +312,16 @@ class Searches:
         return self.of_one_state(lambda state: (state, self._bitmaps.passing(state, where, caller)))
 
 
-def _place_of(question: Question, key: int) -> tuple[Scope, int]:
+def _hits(found: Matches, ids: IdArray, certificate: Certificate, question: Question) -> Hits:
+    """Return what was found as users see it."""
+    scores = found.scores.astype(np.float32)
+    return Hits(found.offsets, ids, scores, certificate, found.spent, question.searched)
+
+
+def _place_of(question: Question, key: int) -> tuple[Source, int]:
     """Return where an item lies, and its row there."""
     for part, scope in zip(question.state.parts, question.scopes, strict=True):
         here, rows = part.find(np.array([key]))
         if here.any():
-            return scope, int(rows[0])
+            return scope.source, int(rows[0])
     raise CorruptIndexError(f"The collection is damaged: the item of key {key} has no vector.")

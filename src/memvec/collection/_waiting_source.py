@@ -57,13 +57,13 @@ class WaitingSource:
     ) -> Matches:
         """Return everything above a similarity; with thresholds, less what codes or units miss."""
         allowed = allowed if len(allowed) else np.ones(len(self), dtype=bool)
-        if thresholds is not None and self.units is not None and not thresholds.pass_everything:
+        if thresholds is None or thresholds.pass_everything:
+            return self._plain.compare_all(queries, similarity, threads, allowed)
+        if self.units is not None:
             rate = self.miss_rate
             return self.units.search(self.part, queries, similarity, rate, threads, allowed)
-        if thresholds is None or self.codes is None:
-            return self._plain.compare_all(queries, similarity, threads, allowed)
-        by_codes = self.codes.n_rows
-        if are_few(int(np.count_nonzero(allowed[:by_codes]))):
+        by_codes = 0 if self.codes is None else self.codes.n_rows
+        if self.codes is None or are_few(int(np.count_nonzero(allowed[:by_codes]))):
             return self._plain.compare_all(queries, similarity, threads, allowed)
         rest = allowed.copy()
         rest[:by_codes] = False
@@ -94,8 +94,8 @@ class WaitingSource:
         self, query: Float32Array, row: int, thresholds: Thresholds | None
     ) -> tuple[StageView, ...]:
         """Return the tests of a row: of its open unit, of its code, or none."""
-        if thresholds is None:
+        if thresholds is None or thresholds.pass_everything:
             return ()
-        if self.units is not None and not thresholds.pass_everything:
+        if self.units is not None:
             return self.units.stages(self.part, query, row, self.similarity, self.miss_rate)
         return () if self.codes is None else self.codes.stages(query, row, self.similarity)
