@@ -248,7 +248,7 @@ def _segments(plan: Plan) -> None:
 
 def _make_segments(path: Path, vectors: Float32Array, n_segments: int, plan: Plan) -> None:
     with (
-        mock.patch("memvec.collection._collection.due_to_merge", return_value=[]),
+        mock.patch("memvec.collection._writing.due_to_merge", return_value=[]),
         _open(path, plan, plan.dim, seal_at=0) as collection,
     ):
         for rows in np.array_split(vectors, n_segments):

@@ -1,6 +1,6 @@
 """The paper's data sets, for those who have them: files and protocols.
 
-Vectors are read by `memvec.evaluation.read_vectors`, so ``.fvecs``, ``.npy``, ``.hdf5`` and
+Vectors are read by `memvec.files.read_vectors`, so ``.fvecs``, ``.npy``, ``.hdf5`` and
 ``.parquet`` all serve. The layout of each folder stands in the docstring of its reader and in
 docs/paper-data.md.
 """

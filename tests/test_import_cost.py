@@ -77,6 +77,6 @@ def test_commands_that_need_no_kernel_load_no_compiler(tmp_path: Path):
         ["info", collection],
         ["delete", collection, "rows.npy:3"],
         ["export", collection, str(tmp_path / "rows.jsonl")],
-        ["verify", collection],
+        ["check", collection],
     ]
     assert loaded_after(running(commands), COMPILER) == []

@@ -29,7 +29,7 @@ go to stderr, bars only where it is a terminal.
 | 0 | done |
 | 1 | an error: a damaged or missing file, a collection that someone else writes |
 | 2 | a flag or an argument cannot be used; the message names it |
-| 3 | `verify` found damage, or more missed than promised; `repair` lost items |
+| 3 | `check` found damage; `measure` found more missed than promised; `repair` lost items |
 | 130 | interrupted; what was acknowledged before is kept |
 """
 

@@ -1,5 +1,6 @@
 """The commands that make, fill, search and look after collections."""
 
+import dataclasses
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,7 +11,6 @@ import pytest
 import memvec
 from cli.conftest import DIM, run, run_json
 from memvec.errors import IndexNotFoundError
-from memvec.search import Hits
 
 # --- create --------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ def test_queries_of_another_dimension_name_the_file(things):
     np.save("queries.npy", np.ones((2, 3)))
     output = run("search", things, "queries.npy", code=2)
     assert "'[QUERIES]': the vectors of queries.npy must be of dimension 8. Got dim" in output
-    output = run("verify", things, "--recall", 3, "--queries", "queries.npy", code=2)
+    output = run("measure", things, "--queries", "queries.npy", code=2)
     assert "Invalid value for '--queries': the vectors of queries.npy must be of dim" in output
 
 
@@ -189,27 +189,68 @@ def test_reader_is_not_told_to_give_what_it_gave(folder):
         memvec.open("new.mv", dim=3, read_only=True)
 
 
-# --- verify, repair, compact, info, calibrate ----------------------------------------------------
+# --- check, measure, repair, compact, info, calibrate --------------------------------------------
 
 
-def test_verify_passes_and_measures(things, vectors):
+def test_check_reads_collections(things):
     run("compact", things)
-    output = run("verify", things, "--recall", 10, "--similarity", 0.3)
-    assert "0 problems in " in output
+    assert "Problems: 0." in run("check", things)
+    found = run_json("check", things)
+    assert (found["ok"], found["problems"], found["n_files"] > 0) == (True, [], True)
+
+
+def test_check_reads_saved_indexes(folder, vectors):
+    memvec.Index.build(vectors).save("index.mv")
+    n_files = len(list(Path("index.mv").glob("**/*.*")))
+    assert run_json("check", "index.mv")["n_files"] == n_files
+    [file] = Path("index.mv").glob("g*/vectors.npy")
+    file.write_bytes(file.read_bytes()[:-1])
+    output = run("check", "index.mv", code=3)
+    assert "vectors.npy is damaged" in output
+    assert f"Checked {n_files} files" in output
+    assert "Problems: 1." in output
+
+
+def test_check_of_another_folder_is_an_error(folder):
+    (folder / "empty").mkdir()
+    output = run("check", "empty", code=1)
+    assert output == "Error: There is neither a collection nor a saved index at empty.\n"
+
+
+def test_measure_compares_items_and_queries(things, vectors):
+    run("compact", things)
+    output = run("measure", things, "--sample", 10, "--similarity", 0.3)
     assert "of a query's matches above 0.3" in output
+    assert "of 10 queries that have matches" in output
     np.save("queries.npy", vectors)
-    asked = ("--recall", 10, "--queries", "queries.npy", "--similarity", 0.999)
-    found = run_json("verify", things, *asked)
-    assert found["ok"]
-    assert (found["recall"]["queries"], found["recall"]["matches"]) == (10, 10)
+    asked = ("--queries", "queries.npy", "--similarity", 0.999)
+    found = run_json("measure", things, *asked)
+    assert (found["queries"], found["matches"]) == (30, 30)
+    assert found["profile"]["n_queries"] == 30
+    found = run_json("measure", things, *asked, "--sample", 10, "--where", '{"tag": "a"}')
+    assert (found["queries"], 0 < found["matches"] < 10) == (10, True)
 
 
-def test_verify_leaves_the_item_itself_out(things):
-    found = run_json("verify", things, "--recall", 100, "--similarity", 0.9999)
-    assert (found["recall"]["queries"], found["recall"]["matches"]) == (30, 0)
+def test_measure_heeds_the_promise_asked(things, vectors):
+    np.save("queries.npy", vectors)
+    for more in ([], ["--queries", "queries.npy"]):
+        found = run_json("measure", things, *more, "--guarantee", "exact")
+        assert (found["certificate"]["level"], found["missed"]) == ("exact", 0)
 
 
-def test_verify_says_when_more_is_missed_than_promised(things, monkeypatch):
+def test_measure_leaves_the_item_itself_out(things):
+    found = run_json("measure", things, "--sample", 100, "--similarity", 0.9999)
+    assert (found["queries"], found["matches"]) == (30, 0)
+
+
+def test_measure_finds_the_copies_of_an_item(things, vectors):
+    with memvec.open(things) as collection:
+        collection.add(vectors[:2], ids=["copy", 7])
+    found = run_json("measure", things, "--similarity", 0.9999)
+    assert (found["queries"], found["matches"], found["missed"]) == (32, 4, 0)
+
+
+def test_measure_says_when_more_is_missed_than_promised(things, monkeypatch):
     plain = memvec.Collection.range_search
 
     def forgetful(self, queries, similarity=None, *, guarantee=None, **more):
@@ -217,24 +258,23 @@ def test_verify_says_when_more_is_missed_than_promised(things, monkeypatch):
         if guarantee == "exact":
             return found
         nothing = np.zeros_like(found.offsets)
-        return Hits(nothing, found.ids[:0], found.scores[:0], found.certificate, found.work)
+        return dataclasses.replace(
+            found, offsets=nothing, ids=found.ids[:0], scores=found.scores[:0]
+        )
 
     monkeypatch.setattr(memvec.Collection, "range_search", forgetful)
-    output = run("verify", things, "--recall", 30, "--similarity", 0.2, code=3)
+    output = run("measure", things, "--similarity", 0.2, code=3)
     assert "Missed 100 % of a query's matches above 0.2" in output
 
 
-@pytest.mark.parametrize("command", ["info", "calibrate", "compact", "join", "dedup", "verify"])
+@pytest.mark.parametrize(
+    "command", ["info", "calibrate", "compact", "join", "dedup", "check", "measure"]
+)
 def test_empty_collection_has_answers(folder, command):
     run("create", "empty.mv", "--dim", 2)
     run(command, "empty.mv")
-    assert run_json("verify", "empty.mv", "--recall", 3)["recall"]["queries"] == 0
+    assert run_json("measure", "empty.mv")["queries"] == 0
     assert run_json("search", "empty.mv", "-", input='{"vector": [1, 0]}')["hits"] == []
-
-
-def test_recall_options_belong_together(things):
-    output = run("verify", things, "--similarity", 0.5, code=2)
-    assert "--queries and --similarity belong to --recall." in output
 
 
 def test_damage_is_found_and_repaired(things):
@@ -243,14 +283,14 @@ def test_damage_is_found_and_repaired(things):
     content = bytearray(file.read_bytes())
     content[-1] ^= 1
     file.write_bytes(content)
-    output = run("verify", things, code=3)
+    output = run("check", things, code=3)
     assert "unit_vectors.npy" in output
-    assert "1 problems in " in output
+    assert "Problems: 1." in output
     assert "unit_vectors.npy" in run("search", things, "--like", "t3", code=1)
     output = run("repair", things)
     assert "The segment was rebuilt from its 30 vectors." in output
     assert "1 repairs; 0 items lost." in output
-    assert "0 problems in" in run("verify", things)
+    assert "Problems: 0." in run("check", things)
 
 
 def test_repair_tells_what_is_lost(things):

@@ -68,7 +68,8 @@ COMMANDS = [
     ["dedup", FILE, "--similarity", 0.5, "--json"],
     ["info", MV],
     ["calibrate", MV],
-    ["verify", MV],
+    ["check", MV],
+    ["measure", MV],
     ["repair", MV],
     ["compact", MV],
     ["export", MV, "-"],
@@ -97,7 +98,7 @@ def test_problems_print_no_control_characters(evil, damage):
     else:
         with memvec.open(MV) as collection:
             collection._store.catalog.execute("UPDATE items SET metadata = '{\"i\": 7}'")
-    for command, text in (("verify", "problems in"), ("repair", "repairs;")):
+    for command, text in (("check", "Problems: "), ("repair", "repairs;")):
         code, output = printed(command, MV)
         assert text in output
         assert (code, CONTROLS.findall(output)) in [(3, []), (0, [])]

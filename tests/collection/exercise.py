@@ -48,7 +48,7 @@ def write(folder):
         answers(collection)
 
 
-ACTS = {"read": read, "write": write, "verify": check_collection, "repair": repair_collection}
+ACTS = {"read": read, "write": write, "check": check_collection, "repair": repair_collection}
 
 
 def refused(act, folder):

@@ -229,8 +229,8 @@ def survey(folder):
     """Open what a fault has left, check that it is whole and clean, and return its content."""
     with memvec.open(folder) as collection:
         found = content(collection)
-        verified = collection.check()
-        assert verified.ok, verified.problems
+        checked = collection.check()
+        assert checked.ok, checked.problems
         if found[0]:
             query = VECTORS[1]
             best = collection.search(query, k=1, guarantee="exact").ids[0, 0]

@@ -75,8 +75,8 @@ def check(folder, notes):
     if lines and lines[-1][0] == "begin":
         apply(begun, len(done))
     with memvec.open(folder) as collection:
-        verified = collection.check()
-        assert verified.ok, verified.problems
+        checked = collection.check()
+        assert checked.ok, checked.problems
         found = {
             item.id: (item.vector.tolist(), item.metadata["seed"]) for item in collection.items()
         }

@@ -187,7 +187,7 @@ def test_empty_log_is_none_where_sqlite_cannot_share_it(folder, monkeypatch, log
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-def test_nobody_waits_for_a_verification(folder, monkeypatch, read_only):
+def test_nobody_waits_for_a_check(folder, monkeypatch, read_only):
     began, go_on, found = threading.Event(), threading.Event(), []
     examined = _check.examined
 
@@ -210,7 +210,7 @@ def test_nobody_waits_for_a_verification(folder, monkeypatch, read_only):
     assert found[0].ok, found[0].problems
 
 
-def test_segments_that_go_during_a_verification_are_not_damage(folder, monkeypatch):
+def test_segments_that_go_during_a_check_are_not_damage(folder, monkeypatch):
     examined, compacted = _check.examined, []
 
     def compacting(*arguments):
@@ -221,12 +221,12 @@ def test_segments_that_go_during_a_verification_are_not_damage(folder, monkeypat
         return examined(*arguments)
 
     monkeypatch.setattr(_check, "examined", compacting)
-    verified = check_collection(folder)
-    assert (verified.ok, verified.n_files > 0) == (True, True)
+    checked = check_collection(folder)
+    assert (checked.ok, checked.n_files > 0) == (True, True)
 
 
 def test_segment_that_the_catalog_does_not_find_again_is_damage(folder, monkeypatch):
-    """As after a flip in the number by which it is looked up; a verification ends all the same."""
+    """As after a flip in the number by which it is looked up; a check ends all the same."""
     shutil.rmtree(folder / "segments/000001")
     rows = _catalog.Catalog.rows
 

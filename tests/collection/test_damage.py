@@ -29,7 +29,7 @@ def answers(folder):
 
 
 def check_damage(folder, name, expected):
-    """A search names the damaged file or is right, and a verification finds it."""
+    """A search names the damaged file or is right, and a check finds it."""
     file = os.path.basename(name)
     try:
         assert answers(folder) == expected
@@ -145,11 +145,11 @@ def test_damaged_waiting_vectors_are_named_with_both_checksums(folder):
     assert "6 vectors from key 20" in problem
 
 
-def test_verification_counts_what_it_read(folder):
-    verified = check_collection(folder)
+def test_check_counts_what_it_read(folder):
+    checked = check_collection(folder)
     names = [name for name in files_of(folder) if name.startswith("segments")]
-    assert (verified.ok, verified.n_files) == (True, len(names))
-    assert verified.n_bytes == sum((folder / name).stat().st_size for name in names)
+    assert (checked.ok, checked.n_files) == (True, len(names))
+    assert checked.n_bytes == sum((folder / name).stat().st_size for name in names)
 
 
 def test_settings_that_make_no_sense_are_damage(folder):

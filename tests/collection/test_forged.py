@@ -98,7 +98,7 @@ def check_forged(template, place, act):
     outside.mkdir(exist_ok=True)
     (outside / "thesis.tex").write_bytes(b"theirs")
     folder = place / "forged.mv"
-    for order in (["read", "verify", "write"], ["repair", "read"]):
+    for order in (["read", "check", "write"], ["repair", "read"]):
         shutil.copytree(template, folder)
         forge(folder, act)
         for step in order:
@@ -199,7 +199,7 @@ REFUSED = [
 
 
 def check_refused(folder, text):
-    """Nobody opens it, nothing changes, and a verification tells of it."""
+    """Nobody opens it, nothing changes, and a check tells of it."""
     for log in folder.glob("catalog.sqlite-*"):
         log.unlink()
     before = kept(folder)

@@ -98,8 +98,8 @@ def test_reader_answers_from_segments_that_were_compacted_away(path, wide):
         assert os.listdir(path / "segments") == ["000002"]
         assert reader.search(vectors[3], k=1, guarantee="exact").ids[0, 0] == 3
         assert reader.get([0])[0].id == 0
-        verified = reader.check()
-        assert (verified.problems, verified.n_files > 0) == ((), True)
+        checked = reader.check()
+        assert (checked.problems, checked.n_files > 0) == ((), True)
         reader.refresh()
         assert len(list(reader.items())) == 120
         assert reader.check().ok

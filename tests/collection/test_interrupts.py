@@ -158,5 +158,5 @@ def test_sealing_within_an_add_may_be_interrupted(path):
         for number, at in enumerate(np.linspace(0.05 * steps, 0.99 * steps, 8).astype(int)):
             check_interrupted(path, collection, add, number, at)
             collection.seal()
-        verified = collection.check()
-        assert verified.ok, verified.problems
+        checked = collection.check()
+        assert checked.ok, checked.problems

@@ -58,7 +58,7 @@ def read(folder: Path) -> Any:
 
 
 _AFTERWARDS: dict[str, Callable[[Path], object]] = {
-    "verify": check_collection,
+    "check": check_collection,
     "repair": repair_collection,
     "write": write,
 }

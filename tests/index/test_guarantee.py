@@ -247,7 +247,7 @@ def test_explanations_read_well(index):
         index.explain(QUERIES[:2], 0)
 
 
-def test_verification_measures_what_was_missed(index, truth):
+def test_measure_tells_what_was_missed(index, truth):
     misses = count_misses(truth, index.range_search(QUERIES))
     checked = index.measure(QUERIES)
     assert checked.n_missed == misses.n_missed
@@ -354,7 +354,7 @@ def test_exact_allows_for_rows_that_are_a_little_too_long(codes, similarity):
     assert count_misses(truth, hits).n_missed == 0
 
 
-def test_verification_is_not_a_live_query():
+def test_measure_is_not_a_live_query():
     built = Index.build(VECTORS, similarity=0.7, miss_rate=0.05)
     built.measure(np.random.default_rng(5).standard_normal((8000, DIM)), progress=False)
     assert built.health.n_queries == 0

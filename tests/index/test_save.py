@@ -161,3 +161,18 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path, seconds):
     assert left <= {"index.mv"}
     if left:
         Index.open(tmp_path / "index.mv", verify=True)
+
+
+def test_check_names_damaged_files_of_an_opened_index(tmp_path):
+    Index.build(ROWS[:50]).save(tmp_path / "index.mv")
+    index = Index.open(tmp_path / "index.mv")
+    assert (index.check().ok, index.to("cpu").check().ok) == (True, True)
+    [file] = tmp_path.glob("index.mv/g*/vectors.npy")
+    file.write_bytes(file.read_bytes()[:-4] + b"abcd")
+    [problem] = index.check().problems
+    assert f"{file} is damaged: its checksum" in problem
+
+
+def test_check_of_an_index_in_memory_is_refused():
+    with pytest.raises(InvalidValueError, match="this index was not opened from a folder"):
+        Index.build(ROWS[:50]).check()

@@ -1,183 +1,57 @@
-"""``memvec verify``, ``repair`` and ``compact``: looking after a collection."""
+"""``memvec check``, ``repair`` and ``compact``: looking after what is on the disk."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import reduce
-from typing import Any
+from contextlib import suppress
+from dataclasses import asdict
 
 import click
-import numpy as np
 
 import memvec
-from memvec import Collection
-from memvec.cli._options import (
-    blocks_of,
-    collection_argument,
-    gather,
-    json_option,
-    similarity_option,
-)
-from memvec.cli._output import certificate_record, echo, echo_json, share_text
+from memvec.cli._options import collection_argument, json_option
+from memvec.cli._output import echo, echo_json, size_text
 from memvec.collection import check_collection, repair_collection
-from memvec.evaluation import count_misses
-from memvec.guarantee import Certificate, Measurement
-from memvec.matches import Matches
-from memvec.search import Hits
-from memvec.types import Float32Array
+from memvec.errors import IndexNotFoundError
+from memvec.storage import CheckReport, check_saved
 
 # What a command returns that ran, and found that something is not as it should be.
 FOUND_WRONG = 3
-# Queries compared with the exhaustive search at a time.
-_QUERIES_AT_ONCE = 256
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """What a comparison with the exhaustive search found."""
-
-    found: Measurement
-    certificate: Certificate
-    similarity: float
-
-    @property
-    def broken(self) -> bool:
-        """Whether more is missed than is promised, beyond what chance explains."""
-        promised = self.certificate.miss_rate
-        return promised is not None and self.found.interval[0] > promised
-
-    def record(self) -> dict[str, Any]:
-        return {
-            "similarity": self.similarity,
-            "queries": self.found.n_queries,
-            "queries_with_matches": self.found.n_with_matches,
-            "matches": self.found.n_matches,
-            "missed": self.found.n_missed,
-            "miss_rate": self.found.miss_rate,
-            "interval": list(self.found.interval),
-            "pair_miss": self.found.pair_miss,
-            "certificate": certificate_record(self.certificate),
-            "broken": self.broken,
-        }
-
-    def __str__(self) -> str:
-        low, high = self.found.interval
-        return (
-            f"Missed {share_text(self.found.miss_rate)} of a query's matches above "
-            f"{self.similarity:g} (95 % interval {share_text(low)} to {share_text(high)}), "
-            f"{self.found.n_missed:,} of {self.found.n_matches:,} pairs, over "
-            f"{self.found.n_with_matches:,} queries with matches.\n{self.certificate}"
-        )
 
 
 @click.command()
-@collection_argument
-@click.option(
-    "--recall",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Also compare N searches with exhaustive ones, and tell the measured miss rate.",
-)
-@click.option(
-    "--queries",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="Draw the N queries from this vector file; from the items themselves without it.",
-)
-@similarity_option
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draw.")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False), metavar="COLLECTION|INDEX")
 @json_option
-def verify(
-    collection: str,
-    recall: int | None,
-    queries: str | None,
-    similarity: float | None,
-    seed: int,
-    as_json: bool,
-) -> None:
-    """Read everything again, compare checksums, and measure misses if asked.
+def check(folder: str, as_json: bool) -> None:
+    """Read every file of a collection or a saved index and compare checksums.
 
-    Stored items are kinder queries than new ones, since units were made with them; --queries gives
-    the number that counts. An item does not count as its own match.
+    The folder is only read. Others may read and write it meanwhile.
 
-    Exit code 3 says that something is damaged, or that more is missed than is promised.
+    Exit code 3 says that something is damaged.
 
     \b
     Example:
-      memvec verify synsets.mv
-      memvec verify synsets.mv --recall 500 --queries new.npy
+      memvec check synsets.mv
     """  # noqa: D301 - click wants the character itself, not its name
-    if recall is None and (queries or similarity):
-        raise click.UsageError("--queries and --similarity belong to --recall.")
-    found = check_collection(collection)
-    measured = None
-    if found.ok and recall is not None:
-        with memvec.open(collection, read_only=True) as opened:
-            measured = _measured(opened, recall, queries, similarity, seed)
+    found = _checked(folder)
     if as_json:
-        record = {"ok": found.ok, **asdict(found)}
-        echo_json(record if measured is None else {**record, "recall": measured.record()})
+        echo_json({"ok": found.ok, **asdict(found)})
     else:
         for problem in found.problems:
             echo(problem)
         echo(
-            f"{len(found.problems):,} problems in {found.n_files:,} files of segments, "
-            f"{found.n_bytes:,} bytes, and the catalog."
+            f"Checked {found.n_files:,} files ({size_text(found.n_bytes)}). "
+            f"Problems: {len(found.problems):,}."
         )
-        if measured is not None:
-            echo(str(measured))
-    if not found.ok or (measured is not None and measured.broken):
+    if not found.ok:
         sys.exit(FOUND_WRONG)
 
 
-def _measured(
-    collection: Collection, n_queries: int, path: str | None, similarity: float | None, seed: int
-) -> _Measured:
-    """Compare as `Collection.measure` does, but for each query's own item."""
-    rows, own = _drawn(collection, n_queries, path, seed)
-    certificate = collection.range_search(rows[:0], similarity).certificate
-    found = []
-    for start in range(0, max(len(rows), 1), _QUERIES_AT_ONCE):
-        some = slice(start, start + _QUERIES_AT_ONCE)
-        truth = collection.range_search(rows[some], similarity, guarantee="exact")
-        answer = collection.range_search(rows[some], similarity)
-        misses = count_misses(*_numbered(truth, answer, own[some]))
-        found.append(Measurement.of(misses, certificate.miss_rate or 0.0))
-    level = collection.settings.similarity if similarity is None else similarity
-    return _Measured(reduce(Measurement.with_more, found), certificate, level)
-
-
-def _drawn(
-    collection: Collection, n_queries: int, path: str | None, seed: int
-) -> tuple[Float32Array, Sequence[Any]]:
-    """Return queries, and of each the item that it is."""
-    rng = np.random.default_rng(seed)
-    if path is not None:
-        rows, _ = gather(blocks_of(path, None, None, ()), path, collection.dim)
-        chosen = np.sort(rng.choice(len(rows), min(n_queries, len(rows)), replace=False))
-        return rows[chosen], [None] * len(chosen)
-    ids = list(collection)
-    chosen = np.sort(rng.choice(len(ids), min(n_queries, len(ids)), replace=False))
-    items = collection.get([ids[row] for row in chosen])
-    vectors = [np.empty((0, collection.dim), np.float32), *(item.vector[None] for item in items)]
-    return np.concatenate(vectors), [item.id for item in items]
-
-
-def _numbered(truth: Hits, answer: Hits, own: Sequence[Any]) -> tuple[Matches, Matches]:
-    """Return both answers with numbers for ids, each query's own item left out."""
-    number_of: dict[Any, int] = {}
-
-    def rows(hits: Hits) -> Matches:
-        return Matches.from_rows(
-            [
-                [number_of.setdefault(i, len(number_of)) for i in row.ids if i != name]
-                for row, name in zip(hits, own, strict=True)
-            ]
-        )
-
-    return rows(truth), rows(answer)
+def _checked(folder: str) -> CheckReport:
+    for check_one in (check_collection, check_saved):
+        with suppress(IndexNotFoundError):
+            return check_one(folder)
+    raise IndexNotFoundError(f"There is neither a collection nor a saved index at {folder}.")
 
 
 @click.command()
@@ -235,4 +109,4 @@ def compact(collection: str, seal: bool, as_json: bool) -> None:
     )
 
 
-__all__ = ["compact", "repair", "verify"]
+__all__ = ["FOUND_WRONG", "check", "compact", "repair"]

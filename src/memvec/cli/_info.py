@@ -91,7 +91,7 @@ def _print_segments(stats: Stats, units: list[dict[str, Any]] | None) -> None:
     if units is None:
         sizes = ", ".join(f"{size:,}" for size in stats.segment_sizes)
         echo(
-            f"Segments of {sizes} vectors; they are being changed, or damaged (`memvec verify`): "
+            f"Segments of {sizes} vectors; they are being changed, or damaged (`memvec check`): "
             "nothing on units."
         )
         return

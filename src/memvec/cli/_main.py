@@ -11,7 +11,7 @@ import click
 
 from memvec.cli._add import add
 from memvec.cli._bench import bench
-from memvec.cli._care import compact, repair, verify
+from memvec.cli._care import check, compact, repair
 from memvec.cli._create import create
 from memvec.cli._dedup import dedup, join
 from memvec.cli._delete import delete
@@ -20,6 +20,7 @@ from memvec.cli._design import design
 from memvec.cli._export import export
 from memvec.cli._images import images
 from memvec.cli._info import calibrate, info
+from memvec.cli._measure import measure
 from memvec.cli._output import echo
 from memvec.cli._search import range_command, search
 from memvec.errors import MemvecError
@@ -87,7 +88,7 @@ def main() -> None:
       0    done
       1    an error: a damaged or missing file, a collection that someone else writes
       2    a flag or an argument cannot be used; the message names it
-      3    verify found damage, or more missed than promised; repair lost items
+      3    check found damage; measure found more missed than promised; repair lost items
       130  interrupted; what was acknowledged before is kept
     """  # noqa: D301 - click wants the character itself, not its name
 
@@ -96,6 +97,7 @@ for _command in (
     add,
     bench,
     calibrate,
+    check,
     compact,
     create,
     dedup,
@@ -106,9 +108,9 @@ for _command in (
     images,
     info,
     join,
+    measure,
     range_command,
     repair,
     search,
-    verify,
 ):
     main.add_command(_command)

@@ -1,6 +1,6 @@
 """Collections: durable, growing, searchable at any time."""
 
-from memvec.collection._check import CheckReport, check_collection
+from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
 from memvec.collection._ids import checked_metadata
 from memvec.collection._items import Item
@@ -12,7 +12,6 @@ from memvec.collection._searches import Match
 from memvec.collection._settings import Settings
 
 __all__ = [
-    "CheckReport",
     "Collection",
     "DuplicateGroup",
     "Duplicates",

@@ -29,32 +29,8 @@ from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
-from memvec.storage import FileSum, disk
+from memvec.storage import CheckReport, FileSum, disk
 from memvec.types import IntArray
-
-
-@dataclass(frozen=True)
-class CheckReport:
-    """What a check found.
-
-    Attributes
-    ----------
-    problems : tuple of str
-        What is damaged, each with its file; none if everything is as it was written.
-    n_files : int
-        Files of segments that were read.
-    n_bytes : int
-        Their size.
-    """
-
-    problems: tuple[str, ...]
-    n_files: int
-    n_bytes: int
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing is damaged."""
-        return not self.problems
 
 
 def check_store(store: Store) -> CheckReport:
@@ -260,7 +236,6 @@ def unmatched(items: IntArray, vectors: IntArray) -> tuple[IntArray, IntArray]:
 
 
 __all__ = [
-    "CheckReport",
     "check_collection",
     "check_store",
     "examined",

@@ -9,7 +9,7 @@ from typing import Any, Self, get_args
 import numpy as np
 
 from memvec import checks
-from memvec.collection._check import CheckReport, check_store
+from memvec.collection._check import check_store
 from memvec.collection._ids import Id, Ids, checked_ids
 from memvec.collection._items import Item
 from memvec.collection._joins import Duplicates, Fusion, Grouping, Joins, Keep, SimilarPair
@@ -23,6 +23,7 @@ from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
 from memvec.search import Explanation, Hits, TopHits, rate_of_recall, sampled
+from memvec.storage import CheckReport
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
 

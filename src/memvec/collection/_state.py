@@ -196,5 +196,5 @@ def check_items(catalog: Catalog, state: State) -> None:
     if n_items != state.n_items:
         raise CorruptIndexError(
             f"{catalog.path} is damaged: it has {n_items} items and {state.n_items} vectors that "
-            "are not deleted. Verify and repair the collection."
+            "are not deleted. Check and repair the collection."
         )

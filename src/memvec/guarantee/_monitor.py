@@ -234,7 +234,7 @@ class Monitor:
             self._warn(
                 "Matches of recent queries are harder to find than those of the calibration "
                 f"queries (p = {min(alarms):.1g}): the promise may not hold for them. Measure the "
-                "miss rate (Index.verify, Collection.measure), or call recalibrate()."
+                "miss rate (measure()), or call recalibrate()."
             )
 
     def _p_values(self) -> list[float]:

@@ -54,7 +54,7 @@ from memvec.search import (
     some_unit_selected,
     source_on,
 )
-from memvec.storage import FileSum, MappedFolder
+from memvec.storage import CheckReport, FileSum, MappedFolder, check_saved
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
 
@@ -495,6 +495,26 @@ class Index:
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         rows = sampled(rows, sample, self.config.seed, where)
         return measure(parts, rows, level, request, where, progress)
+
+    def check(self) -> CheckReport:
+        """Read every file of the folder that the index was opened from and compare checksums.
+
+        An index that is too damaged to be opened is checked by `memvec check`.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     Index.build([[1.0, 0.0], [0.0, 1.0]]).save(folder + "/two.mv")
+        ...     Index.open(folder + "/two.mv").check().ok
+        True
+        """
+        if self._path is None:
+            raise InvalidValueError(
+                "Index.check compares files, and this index was not opened from a folder. "
+                "Open it with Index.open first."
+            )
+        return check_saved(self._path)
 
     @property
     def source(self) -> UnitSource:

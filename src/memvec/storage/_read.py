@@ -25,7 +25,7 @@ from memvec.storage._manifest import (
 from memvec.storage._mapping import OpenedFile, map_file
 from memvec.storage._npy import AnyArray, npy_header
 
-_VERIFY_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,12 +145,13 @@ def _map_generation(
     arrays, files = {}, {MANIFEST: file}
     for name, array in manifest.arrays.items():
         summed = verify or (unsummed is not None and name not in unsummed)
-        opened, arrays[name] = _open_array(inside / array.file, array, summed)
+        opened, arrays[name] = open_array(inside / array.file, array, summed)
         files[f"{manifest.generation}/{array.file}"] = opened
     return MappedFolder(arrays, manifest.meta, files)
 
 
-def _open_array(path: Path, array: StoredArray, verify: bool) -> tuple[OpenedFile, AnyArray]:
+def open_array(path: Path, array: StoredArray, verify: bool) -> tuple[OpenedFile, AnyArray]:
+    """Open the file of an array after checking it; `verify` compares its checksum, too."""
     try:
         # Opened once: what is checked is what is mapped.
         with _disk.open_file(path) as file:
@@ -182,7 +183,7 @@ def _checked_file(file: BinaryIO, path: Path, array: StoredArray, verify: bool) 
 
 def _check_crc(file: BinaryIO, path: Path, saved: str) -> None:
     crc = 0
-    while block := file.read(_VERIFY_BLOCK_BYTES):
+    while block := file.read(_BLOCK_BYTES):
         crc = zlib.crc32(block, crc)
     found = crc_text(crc)
     if found != saved:
