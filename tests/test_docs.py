@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from test_layers import TIERS
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -95,3 +97,12 @@ def test_readme_has_the_verdicts_of_the_page():
     rows = (" | ".join(shown), "|".join("---" for _ in shown), " | ".join(shown.values()))
     table = "| {} |\n|{}|\n| {} |".format(*rows)
     assert table in (ROOT / "README.md").read_text(encoding="utf-8"), f"README needs\n{table}"
+
+
+def test_architecture_has_the_rooms_and_tiers_of_the_rule():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    tiers = re.findall(r"^\| \d+ \| (`.+`) \|$", text, re.M)
+    assert [set(re.findall(r"`(\w+)`", row)) for row in tiers] == TIERS
+    rooms = text.split("## Rooms")[1].split("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \| .+ \|$", rooms, re.M)
+    assert sorted(named) == sorted(room for tier in TIERS for room in tier)
