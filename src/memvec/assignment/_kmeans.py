@@ -159,6 +159,3 @@ def fill_empty_units(labels: IntArray, best: Float32Array, n_units: int) -> None
         row = next(row for row in worst_first if sizes[labels[row]] > 1)
         sizes[labels[row]] -= 1
         labels[row] = unit
-
-
-__all__ = ["DEFAULT_ITERATIONS", "fill_empty_units", "kmeans_assignment", "run_kmeans"]

@@ -109,6 +109,3 @@ class NearGroups:
 
         run_blocks(search, len(self.rows), _BLOCK_ROWS, threads=self.threads)
         return seconds
-
-
-__all__ = ["NearGroups"]

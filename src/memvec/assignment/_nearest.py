@@ -82,6 +82,3 @@ class NearestUnits:
             keep_best(bits[start:stop], units, rows[start:stop], best, second, self.labels)
 
         run_blocks(keep, len(block), _BLOCK_ROWS, threads=self._threads)
-
-
-__all__ = ["NearestUnits"]

@@ -35,6 +35,3 @@ def random_assignment(n_vectors: int, unit_size: int, *, seed: int = 0) -> Assig
     labels = np.empty(n_vectors, dtype=np.int64)
     labels[rng.permutation(n_vectors)] = np.arange(n_vectors) % n_units
     return Assignment(labels, n_units)
-
-
-__all__ = ["random_assignment"]

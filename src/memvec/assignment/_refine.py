@@ -46,6 +46,3 @@ def refine_units(
         fill_empty_units(labels, best, found.n_units)
         advance(len(labels))
     return labels
-
-
-__all__ = ["refine_units"]

@@ -63,6 +63,3 @@ class Assignment:
             f"Assignment({len(self.labels)} vectors in {self.n_units} units, "
             f"imbalance {self.imbalance:.2f}{rounds})"
         )
-
-
-__all__ = ["Assignment"]

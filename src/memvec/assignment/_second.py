@@ -91,6 +91,3 @@ def _centroids(
     return memory_vectors(
         rows, offsets, order=order, construction="sum", normalised=True, threads=threads
     )
-
-
-__all__ = ["second_units"]

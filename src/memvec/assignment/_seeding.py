@@ -52,6 +52,3 @@ def _draw(
     keys = np.where(weights > _ROUNDING, noise / np.maximum(weights, _ROUNDING), noise - 1e12)
     keys[taken] = -np.inf
     return np.sort(np.argpartition(-keys, count - 1)[:count])
-
-
-__all__ = ["seed_units"]

@@ -296,6 +296,3 @@ def _kmeans_in_parts(
 
 def _silent(steps: int) -> None:
     """Report nothing: the bar counts parts, not the rounds inside them."""
-
-
-__all__ = ["batch_assignment", "sampled_assignment", "two_step_assignment"]

@@ -187,6 +187,3 @@ def _compared(
         )
         (same if equal else other).append(row)
     return same, other
-
-
-__all__ = ["add"]

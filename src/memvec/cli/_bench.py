@@ -72,6 +72,3 @@ def _write(measured: MachineCosts, json_file: str) -> None:
     except OSError as error:
         raise click.FileError(json_file, hint=str(error.strerror)) from None
     echo(f"Wrote {json_file}")
-
-
-__all__ = ["bench"]

@@ -50,6 +50,3 @@ def _ends(values: list[float]) -> tuple[float, float]:
 
 def _share(value: float, low: float, high: float) -> float:
     return math.log(value / low) / math.log(high / low) if high > low else 0.0
-
-
-__all__ = ["Points", "draw_chart"]

@@ -131,6 +131,3 @@ def create(
         f"Created {path}: dimension {dim}, everything above {similarity:g}, "
         f"at most {100 * miss_rate:g} % missed."
     )
-
-
-__all__ = ["create"]

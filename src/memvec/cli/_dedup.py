@@ -220,6 +220,3 @@ def join(
     print_table(f"{len(shown) + n_left:,} pairs above {above:g}", ["left", "right", "score"], shown)
     if n_left:
         echo(f"… and {n_left:,} more (--limit, --json)")
-
-
-__all__ = ["dedup", "join"]

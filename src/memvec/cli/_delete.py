@@ -98,6 +98,3 @@ def _lines(file: IO[bytes] | None) -> list[str]:
             f"it is no text in UTF-8: {error}.", param_hint="'--ids'"
         ) from None
     return [line for line in (line.removesuffix("\r") for line in lines) if line]
-
-
-__all__ = ["delete"]

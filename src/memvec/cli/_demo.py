@@ -157,6 +157,3 @@ def _table(lines: list[_Line], misses: Misses, n_queries: int, similarity: float
         f"{scan.milliseconds / ours.milliseconds:.1f}×",
     )
     return table
-
-
-__all__ = ["demo"]

@@ -178,6 +178,3 @@ def _plot_file(curves: dict[str, Points], designs: dict[str, Design], target: st
         figure.savefig(target)
     except OSError as error:
         raise click.FileError(target, hint=str(error.strerror)) from None
-
-
-__all__ = ["design"]

@@ -153,5 +153,3 @@ def _blocks(items: Items) -> Iterator[list[Item]]:
 
 
 _WRITERS = {".jsonl": _write_jsonl, ".npy": _write_npy, ".parquet": _write_parquet}
-
-__all__ = ["export"]

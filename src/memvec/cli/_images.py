@@ -368,6 +368,3 @@ def _plain(found: PhotoHits | PhotoDuplicates) -> dict[str, Any]:
 
 def _records(skipped: Sequence[Skipped]) -> list[dict[str, str]]:
     return [asdict(entry) for entry in skipped]
-
-
-__all__ = ["images"]

@@ -200,6 +200,3 @@ def _row(similarity: float, certificate: Certificate) -> list[object]:
         certificate.n_matches,
         certificate.source or "",
     ]
-
-
-__all__ = ["calibrate", "info"]

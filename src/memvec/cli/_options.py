@@ -246,28 +246,3 @@ def gather(blocks: Iterable[VectorBlock], path: str, dim: int) -> tuple[Float32A
         rows.append(unit_rows(block, path, dim))
         names += block.ids or range(block.first_row, block.first_row + len(block))
     return np.concatenate(rows), names
-
-
-__all__ = [
-    "STDIN",
-    "Command",
-    "Id",
-    "as_typed",
-    "blocks_of",
-    "collection_argument",
-    "field_options",
-    "file_argument",
-    "file_path",
-    "gather",
-    "json_option",
-    "known_ids",
-    "level_choice",
-    "named_rows",
-    "options",
-    "promise_options",
-    "similarity_option",
-    "threads_option",
-    "typed_id",
-    "unit_rows",
-    "where_option",
-]

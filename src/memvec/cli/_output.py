@@ -111,14 +111,3 @@ def _cell(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-
-
-__all__ = [
-    "certificate_record",
-    "echo",
-    "echo_json",
-    "json_text",
-    "print_table",
-    "share_text",
-    "size_text",
-]

@@ -276,6 +276,3 @@ def _cells(values: dict[str, Any] | None, show: tuple[str, ...]) -> list[str]:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LONGEST_CELL else text[: _LONGEST_CELL - 1] + "…"
-
-
-__all__ = ["range_command", "search"]

@@ -330,6 +330,3 @@ def _with_fixed_signs(directions: Float64Array) -> Float64Array:
     largest = np.abs(directions).argmax(axis=0)
     signs = np.where(directions[largest, np.arange(directions.shape[1])] < 0, -1.0, 1.0)
     return directions * signs
-
-
-__all__ = ["Projection"]

@@ -268,6 +268,3 @@ def _mean_product(width: float, top: int) -> float:
     """
     borders = (np.arange(1, top + 1) - 0.5) * width
     return float(np.sqrt(2 / np.pi) * np.exp(-0.5 * borders**2).sum())
-
-
-__all__ = ["CodeSpace", "Encoded", "Estimates"]

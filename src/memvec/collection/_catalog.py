@@ -390,14 +390,3 @@ def _closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
         yield connection
     finally:
         connection.close()
-
-
-__all__ = [
-    "CATALOG",
-    "FORMAT_VERSION",
-    "LARGEST_NUMBER",
-    "Catalog",
-    "Numbers",
-    "inode",
-    "plain_file",
-]

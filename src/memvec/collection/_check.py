@@ -233,13 +233,3 @@ def _is_gone(folder: Path, number: int, change: int) -> bool:
 def unmatched(items: IntArray, vectors: IntArray) -> tuple[IntArray, IntArray]:
     """Return keys of items that have no vector, and of vectors that have no item."""
     return np.setdiff1d(items, vectors), np.setdiff1d(vectors, items)
-
-
-__all__ = [
-    "check_collection",
-    "check_store",
-    "examined",
-    "existing_collection",
-    "unmatched",
-    "used_numbers",
-]

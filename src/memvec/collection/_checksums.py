@@ -181,17 +181,3 @@ def _parsed(folder: Path, noted: bytes) -> FileSum:
     except ValueError:
         pass
     raise CorruptIndexError(f"{folder / CHECKSUM} is damaged: it holds {noted!r}.")
-
-
-__all__ = [
-    "CHECKSUM",
-    "HeldFile",
-    "check_catalog",
-    "check_size",
-    "check_sum",
-    "crc_text",
-    "forget_catalog",
-    "item_sum",
-    "note_catalog",
-    "sum_of",
-]

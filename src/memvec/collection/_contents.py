@@ -208,18 +208,3 @@ def _wrong_with_item(
     except CorruptIndexError as error:
         return str(error)
     return ""
-
-
-__all__ = [
-    "broken_blobs",
-    "broken_items",
-    "check_apart",
-    "files_of_segments",
-    "item_keys",
-    "keys_in",
-    "misfits",
-    "read_waiting",
-    "sizes_of_segments",
-    "waiting_keys",
-    "wrong_extent",
-]

@@ -103,14 +103,3 @@ def remove_orphans(folder: Path, kept: Names[int]) -> None:
                 remove_segment(path)
     with suppress(OSError):
         remove_plain(folder / f"{CHECKSUM}.tmp")
-
-
-__all__ = [
-    "LOST",
-    "OWN_NAMES",
-    "check_all",
-    "check_names",
-    "remove_orphans",
-    "unnamed_segments",
-    "unused_number",
-]

@@ -55,6 +55,3 @@ def grouped(labels: IntArray) -> Iterable[IntArray]:
     order = np.argsort(labels, kind="stable")
     bounds = np.flatnonzero(np.diff(labels[order])) + 1
     return (members for members in np.split(order, bounds) if len(members) > 1)
-
-
-__all__ = ["Components", "grouped"]

@@ -120,16 +120,3 @@ def _as_json(row: object, number: int, where: str) -> str:
         got = f"{plain!r} in row {number}"
         raise InvalidValueError(checks.message("metadata", where, expected, got))
     return text
-
-
-__all__ = [
-    "LARGEST_ID",
-    "LARGEST_METADATA",
-    "LONGEST_ID",
-    "Id",
-    "Ids",
-    "Metadata",
-    "checked_id",
-    "checked_ids",
-    "checked_metadata",
-]

@@ -166,15 +166,3 @@ def fresh_ids(catalog: Catalog, n_rows: int, where: str) -> list[Id]:
         expected = f"given where fewer than {n_rows} integers of 64 bits are above all others"
         raise InvalidValueError(checks.message("ids", where, expected, f"none after {first - 1}"))
     return list(range(first, first + n_rows))
-
-
-__all__ = [
-    "Item",
-    "fresh_ids",
-    "ids_of",
-    "insert_items",
-    "keys_of",
-    "mark_deleted",
-    "read_metadata",
-    "records_of",
-]

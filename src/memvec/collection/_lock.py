@@ -49,6 +49,3 @@ class WriterLock:
     def release(self) -> None:
         """Let the next writer in."""
         self._connection.close()
-
-
-__all__ = ["LOCK", "WriterLock", "check_lock"]

@@ -50,6 +50,3 @@ def unpacked_arrays(blob: bytes) -> list[np.ndarray[Any, Any]]:
         arrays.append(flat.reshape(shape, order=order).copy())  # type: ignore[call-overload]
         start = stop
     return arrays
-
-
-__all__ = ["unpacked_arrays"]

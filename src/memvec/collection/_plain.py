@@ -47,6 +47,3 @@ def _is(path: Path, wanted: str) -> bool:
     if found not in (None, wanted):
         raise CorruptIndexError(f"{path} is {found}, not {wanted}, as it must be in a collection.")
     return found is not None
-
-
-__all__ = ["check_tree", "file_status", "has_folder", "remove_plain"]

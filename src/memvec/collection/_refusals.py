@@ -48,6 +48,3 @@ def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
     if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LockedError(errno.EAGAIN, f"{path} is busy: {error}")
     return CorruptIndexError(f"{path} is damaged: {error}.")
-
-
-__all__ = ["translated"]

@@ -316,6 +316,3 @@ def _calibrate_anew(catalog: Catalog, folder: Path) -> None:
     ]
     living = [(one, ~np.isin(one.keys, dead)) for one in segments]
     write_missing_tables(catalog, living, max(_n_items(catalog), 1))
-
-
-__all__ = ["Repair", "repair_collection"]

@@ -91,6 +91,3 @@ def _fit(vectors: Float32Array, places: IntArray, keys: IntArray) -> bool:
     if kinds != ["f42", "i81", "i81"] or (keys[1:] <= keys[:-1]).any():
         return False
     return bool((np.sort(places) == np.arange(len(places))).all())
-
-
-__all__ = ["Originals"]

@@ -44,6 +44,3 @@ def scratch_rows(path: Path, state: State, keys: IntArray, dim: int) -> Iterator
     finally:
         with suppress(OSError):  # in use (Windows): the next writer removes it
             disk.remove_file(path)
-
-
-__all__ = ["scratch_rows"]

@@ -148,6 +148,3 @@ class Sealer:
             self.complain(stacklevel=6)
         except RuntimeWarning:
             self._error = error
-
-
-__all__ = ["Sealer"]

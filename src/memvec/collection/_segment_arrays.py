@@ -54,6 +54,3 @@ def _undo_each_other(rows: IntArray, places: IntArray) -> bool:
         return False
     inside = all(((one >= 0) & (one < len(rows))).all() for one in (rows, places))
     return inside and bool((places[rows] == np.arange(len(rows))).all())
-
-
-__all__ = ["check_arrays"]

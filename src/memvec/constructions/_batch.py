@@ -167,6 +167,3 @@ def _check_offsets(offsets: IntArray, n_members: int, where: str) -> None:
     if offsets[0] != 0 or offsets[-1] != n_members or (np.diff(offsets) < 0).any():
         got = f"{offsets[0]} to {offsets[-1]}, smallest step {np.diff(offsets).min()}"
         raise InvalidValueError(checks.message("offsets", where, expected, got))
-
-
-__all__ = ["CONSTRUCTIONS", "Construction", "memory_vector", "memory_vectors"]

@@ -198,6 +198,3 @@ def _fresh_start(gram: Float64Array) -> tuple[Float64Array, Float64Array | None]
         return weights, None
     inverse = (basis / values) @ basis.T
     return weights, inverse if _is_regular(gram, inverse) else None
-
-
-__all__ = ["OnlineUnit"]

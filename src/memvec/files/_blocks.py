@@ -178,14 +178,3 @@ def _plain_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
 def _plain_vectors(path: Path, rows: int = sys.maxsize) -> VectorArray:
     read = read_npy if path.suffix.lower() == ".npy" else read_vecs
     return read(path, rows)
-
-
-__all__ = [
-    "BLOCK_SUFFIXES",
-    "MAPPED_SUFFIXES",
-    "blocks_of",
-    "count_rows",
-    "known_path",
-    "read_blocks",
-    "rows_of",
-]

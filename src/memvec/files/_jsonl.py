@@ -150,6 +150,3 @@ def _values(line: _Line, vectors: str, asked: Fields, source: object) -> dict[st
         names = tuple(name for name in line.values if name not in (vectors, ids))
     held = {name: line.values[name] for name in names if name in line.values}
     return given_values(held, f"line {line.number}", source)
-
-
-__all__ = ["jsonl_blocks"]

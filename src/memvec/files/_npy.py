@@ -73,6 +73,3 @@ def _read(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         raise ValueError(f"its format version is {version}")
     # Names of fields are the only difference of version 3, and vectors have none.
     return np.lib.format.read_array_header_2_0(file)
-
-
-__all__ = ["NpyHeader", "read_npy", "read_npy_header"]

@@ -142,6 +142,3 @@ def _plain(values: VectorArray) -> list[Any]:
         texts[np.isnat(values)] = None
         values = texts
     return values.tolist()  # type: ignore[no-any-return]
-
-
-__all__ = ["npz_blocks", "npz_rows"]

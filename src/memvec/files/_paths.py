@@ -31,6 +31,3 @@ def refuse_special(path: Path) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kind = _KINDS.get(stat.S_IFMT(mode), "a device")
         raise FileFormatError(f"{path} is not a file but {kind}.")
-
-
-__all__ = ["checked_path", "refuse_special"]

@@ -76,6 +76,3 @@ def _gathered(blocks: Blocks, first: VectorArray, n_rows: int) -> VectorArray:
         gathered = gathered.astype(np.result_type(gathered, block.vectors), copy=False)
         gathered[block.first_row : block.first_row + len(block)] = block.vectors
     return gathered
-
-
-__all__ = ["read_vectors"]

@@ -195,20 +195,3 @@ def json_value(value: Any, place: str, source: object) -> Any:
         "false, lists and objects; dates become text. Make it text or a number first, or leave it "
         "out."
     )
-
-
-__all__ = [
-    "ALL",
-    "METADATA_NAME",
-    "WHERE",
-    "Blocks",
-    "Chosen",
-    "Fields",
-    "VectorArray",
-    "VectorBlock",
-    "block_of",
-    "choose_fields",
-    "given_values",
-    "id_name",
-    "parsed_object",
-]

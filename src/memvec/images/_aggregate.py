@@ -71,6 +71,3 @@ def finished(vector: FloatArray, power: float) -> Float32Array:
     if not np.isfinite(norm) or norm == 0:
         raise FileFormatError("The photograph's local descriptors cancel out: it has no direction.")
     return (wide / norm).astype(np.float32)
-
-
-__all__ = ["AGGREGATIONS", "Aggregation", "democratic_weights", "finished", "power_law"]

@@ -103,6 +103,3 @@ class DescriptorCache:
         return FileFormatError(
             f"{self._path} cannot be used as a cache ({error}); it may be deleted."
         )
-
-
-__all__ = ["DescriptorCache"]

@@ -211,6 +211,3 @@ def _name_problem(path: str) -> str:
 
 def _printable(path: str) -> str:
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-__all__ = ["Described", "describe_photos", "training_bags"]

@@ -107,6 +107,3 @@ def software() -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(found)
-
-
-__all__ = ["ImageDescriptor", "fingerprint", "open_descriptor", "save_descriptor", "software"]

@@ -48,6 +48,3 @@ def find_photos(folder: str | Path) -> list[str]:
 
 def _is_photo_name(name: str) -> bool:
     return not name.startswith(".") and os.path.splitext(name)[1].lower() in SUFFIXES
-
-
-__all__ = ["Skipped", "find_photos"]

@@ -388,6 +388,3 @@ def _check_no_links(folder: Path) -> None:
     """Raise where a folder of the library is a link: it would lead to somebody else's."""
     for name in (_DESCRIPTOR, _COLLECTION):
         disk.check_folder(folder / name)
-
-
-__all__ = ["PhotoLibrary"]

@@ -104,6 +104,3 @@ def made_up_view(
     )
     noisy = light * np.asarray(seen, dtype=np.float64) + rng.normal(0, _NOISE, (height, width, 3))
     return np.clip(np.rint(noisy), 0, 255).astype(np.uint8)
-
-
-__all__ = ["made_up_scene", "made_up_view"]

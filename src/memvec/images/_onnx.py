@@ -175,6 +175,3 @@ def _named(asked: str, names: list[str], what: str, model: str) -> str:
     if asked not in names:
         raise FileFormatError(f"{model} has no {what} {asked!r}, but {', '.join(names)}.")
     return asked
-
-
-__all__ = ["OnnxDescriptor", "model_input"]

@@ -134,6 +134,3 @@ def read_onnx_config(path: str | Path) -> OnnxConfig:
     if unknown:
         raise FileFormatError(f"{path} has an unknown setting, {unknown[0]!r}.")
     return OnnxConfig(**values)
-
-
-__all__ = ["OnnxConfig", "read_onnx_config"]

@@ -256,16 +256,3 @@ def _from_deep(image: Image.Image) -> Image.Image:
         low, high = finite.min(), finite.max()
         narrow = ((finite - low) * (255 / max(high - low, 1e-300))).astype(np.uint8)
     return Image.fromarray(narrow).convert("RGB")
-
-
-__all__ = [
-    "MAX_PIXELS",
-    "MIN_SIDE",
-    "SUFFIXES",
-    "Photo",
-    "Pixels",
-    "content_digest",
-    "decode_photo",
-    "read_content",
-    "read_photo",
-]

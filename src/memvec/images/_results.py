@@ -89,6 +89,3 @@ class PhotoDuplicates:
     groups: list[list[PhotoCopy]]
     similarity: float
     certificate: Certificate
-
-
-__all__ = ["FolderReport", "PhotoCopy", "PhotoDuplicates", "PhotoHit", "PhotoHits"]

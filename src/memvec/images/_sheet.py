@@ -175,6 +175,3 @@ def _thumbnail(path: str, name: str, max_pixels: int) -> str:
 def _footer(remarks: Sequence[str]) -> str:
     lines = "\n".join(f"<p>{_text(remark)}</p>" for remark in remarks)
     return f"<footer>\n{lines}\n</footer>" if remarks else ""
-
-
-__all__ = ["SheetGroup", "SheetPhoto", "contact_sheet", "write_sheet"]

@@ -118,6 +118,3 @@ def opencv() -> Any:
         raise MissingExtraError("Local descriptors", "opencv-python-headless", "images") from None
     module: types.ModuleType = cv2
     return module
-
-
-__all__ = ["SIFT_DIM", "SiftConfig", "local_descriptors", "opencv", "root_sift", "scaled_down"]

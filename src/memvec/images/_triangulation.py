@@ -227,6 +227,3 @@ def _whitening(covariance: Float64Array, n_dropped: int) -> Float64Array:
     signs = np.where(directions[largest, np.arange(len(largest))] < 0, -1.0, 1.0)
     floored = np.maximum(deviations, _DEVIATION_FLOOR * deviations[0])
     return np.asarray(directions * signs / floored, dtype=np.float64)
-
-
-__all__ = ["Triangulation", "gathered", "residuals"]

@@ -176,6 +176,3 @@ def _training_vectors(
             vectors[place] = unreduced_vlad(bag, centroids, power)
             advance(1)
     return vectors
-
-
-__all__ = ["Vlad", "unreduced_vlad"]

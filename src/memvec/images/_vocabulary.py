@@ -108,6 +108,3 @@ def _means(rows: Float32Array, labels: IntArray, otherwise: Float64Array) -> Flo
 def _in_order(centroids: Float64Array) -> Float64Array:
     """Return the centroids by their first entries: k-means numbers them by chance."""
     return centroids[np.lexsort(centroids.T[::-1])]
-
-
-__all__ = ["RULES", "VocabularyRule", "learn_vocabulary"]

@@ -332,6 +332,3 @@ def _design_construction(config: IndexConfig) -> IndexConfig:
     if int(config.unit_size) <= _LARGEST_PINV_UNIT or config.assignment == "random":
         return replace(config, construction="pinv")
     return replace(config, construction="ridge", ridge=float(np.inf))
-
-
-__all__ = ["MEMBER_WORDS", "IndexDesign", "design_index"]

@@ -240,6 +240,3 @@ def _nanoseconds(search: Search) -> int:
     started = time.perf_counter_ns()
     search()
     return time.perf_counter_ns() - started
-
-
-__all__ = ["profile_machine"]

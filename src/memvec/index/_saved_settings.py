@@ -159,6 +159,3 @@ def _check_names(held: Mapping[str, Any], kind: type, name: str) -> None:
         raise InvalidValueError(
             checks.message(name, _WHERE, f"of {sorted(known)}", repr(strange[0]))
         )
-
-
-__all__ = ["SavedCodes", "checked_evidence", "saved_codes", "saved_design"]

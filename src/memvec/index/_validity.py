@@ -263,6 +263,3 @@ def _check_range(arrays: Arrays, name: str, low: float, high: float) -> None:
         raise ValueError(
             f"array '{name}' holds {values.min()} to {values.max()}, outside of [{low}, {high})."
         )
-
-
-__all__ = ["UNSUMMED", "check_arrays", "has_table"]

@@ -54,5 +54,3 @@ class _CompileNotice(event.Listener):
 
 
 event.register("numba:compile", _CompileNotice())
-
-__all__ = ["dispatcher"]

@@ -81,6 +81,3 @@ def _mapped(descriptor: int, size: int, name: str) -> _Bytes:
     memory = (ctypes.c_ubyte * size).from_address(address)
     weakref.finalize(memory, system.munmap, address, size).atexit = False
     return np.frombuffer(memoryview(memory), dtype=np.uint8)
-
-
-__all__ = ["OpenedFile", "map_file"]

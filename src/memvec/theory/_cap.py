@@ -153,6 +153,3 @@ def cap_cosine(mass: float, dim: float) -> float:
     """
     share = checks.real(mass, "mass", "cap_cosine", low=0.0, high=1.0, low_open=True)
     return float(ScoreLaw(1.0, checks.real(dim, "dim", "cap_cosine", low=2.0)).isf(share))
-
-
-__all__ = ["CapMoments", "cap_cosine", "cap_mass", "cap_moments"]

@@ -249,15 +249,3 @@ def cap_design(
     threshold = scores.match_mean + math.sqrt(scores.match_variance) * float(special.ndtri(rate))
     false_positives = float(special.ndtr(-threshold / math.sqrt(scores.null_variance)))
     return Design(construction, dim, similarity, miss_rate, unit_size, threshold, false_positives)
-
-
-__all__ = [
-    "CapConstruction",
-    "CapScores",
-    "PinvCapScores",
-    "SumCapScores",
-    "cap_design",
-    "gaussian_kl",
-    "pinv_cap_scores",
-    "sum_cap_scores",
-]

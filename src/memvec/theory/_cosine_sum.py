@@ -146,6 +146,3 @@ def _lattice(count: int, dim: float) -> tuple[Float64Array, Float64Array]:
     edges = (np.arange(bins, dtype=np.float64) - bins / 2) * width
     keep = edges >= -2 * width
     return edges[keep], tail[keep]
-
-
-__all__ = ["CosineSumLaw", "log_hyp0f1"]

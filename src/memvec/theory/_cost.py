@@ -285,14 +285,3 @@ def capacity_per_dimension(
         return math.inf if construction == "sum" else 1.0
     ratio = (alpha / spread) ** 2
     return ratio / (1 + ratio) if construction == "pinv" else ratio
-
-
-__all__ = [
-    "Design",
-    "capacity",
-    "capacity_per_dimension",
-    "cost_curve",
-    "designs_by_dimension",
-    "optimal_design",
-    "unit_design",
-]

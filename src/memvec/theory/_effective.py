@@ -112,6 +112,3 @@ def _inverse_mean_square(cosines: Float64Array) -> float:
         return math.nan
     square = float(np.mean(cosines**2))
     return 1 / square if square > 0 else math.inf
-
-
-__all__ = ["EffectiveDimension", "effective_dimension"]

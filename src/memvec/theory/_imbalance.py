@@ -51,6 +51,3 @@ def unit_size_moments(n_vectors: int, n_units: int, imbalance: float) -> tuple[f
     factor = checks.real(imbalance, "imbalance", where, low=1.0, high=float(units))
     mean = vectors / units
     return mean, (factor - 1) * mean**2
-
-
-__all__ = ["imbalance_factor", "unit_size_moments"]

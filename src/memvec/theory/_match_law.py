@@ -62,6 +62,3 @@ class MatchLaw:
         beta_squared = (1.0 - similarity) * (1.0 + similarity)
         variance = similarity * similarity * self.variances + beta_squared * self.noise
         return np.asarray(np.sqrt(variance))
-
-
-__all__ = ["MatchLaw"]

@@ -164,6 +164,3 @@ class PinvNoiseLaw(SymmetricLaw):
         share = _cap_share(score[:, np.newaxis], self._norms, self.norm_law.dim - 1)
         tail: Float64Array = share @ self._weights
         return tail
-
-
-__all__ = ["PinvNoiseLaw", "PinvNormLaw", "PinvNullLaw"]

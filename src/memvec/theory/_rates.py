@@ -166,6 +166,3 @@ class UnitTest:
 
 def _normal(variance: float) -> SymmetricLaw:
     return NormalLaw(math.sqrt(variance)) if variance > 0 else PointLaw()
-
-
-__all__ = ["Construction", "LawName", "UnitTest"]

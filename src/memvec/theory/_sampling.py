@@ -70,6 +70,3 @@ def _cap_cosines(count: int, dim: int, eta: float, generator: np.random.Generato
         kept.append(good)
         missing -= good.size
     return np.concatenate(kept) if kept else np.empty(0)
-
-
-__all__ = ["sample_cap", "sample_sphere"]

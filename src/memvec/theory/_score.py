@@ -160,6 +160,3 @@ class ScoreLaw(SymmetricLaw):
         """Gaussian approximation, 1 − Φ(s √d/‖m‖)."""
         tail: Float64Array = special.ndtr(-np.asarray(score, dtype=np.float64) / self.std)
         return tail
-
-
-__all__ = ["ScoreLaw", "score_tail"]

@@ -165,6 +165,3 @@ class NormalLaw(SymmetricLaw):
 
     def _upper_quantile(self, probability: float) -> float:
         return -self._std * float(special.ndtri(probability))
-
-
-__all__ = ["NormalLaw", "PointLaw", "SymmetricLaw"]

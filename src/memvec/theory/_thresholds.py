@@ -200,6 +200,3 @@ def unit_thresholds(
     quantile = float(special.ndtri(rate))
     lean = np.divide(third, std**2, out=np.zeros_like(std), where=std > 0)
     return mean + std * quantile + lean * (quantile**2 - 1) / 6
-
-
-__all__ = ["UnitConstruction", "unit_score_moments", "unit_thresholds"]
