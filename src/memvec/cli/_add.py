@@ -13,6 +13,7 @@ import numpy as np
 import memvec
 from memvec import Collection
 from memvec.cli._options import (
+    COUNT,
     STDIN,
     Id,
     blocks_of,
@@ -21,6 +22,7 @@ from memvec.cli._options import (
     file_argument,
     json_option,
     named_rows,
+    option,
     unit_rows,
 )
 from memvec.cli._output import echo, echo_json
@@ -58,20 +60,14 @@ class _Rows:
 @collection_argument
 @file_argument("files", nargs=-1, required=True, metavar="FILE...")
 @field_options
-@click.option(
+@option(
     "--first-id",
-    type=int,
-    help="Number the rows from here on. Without it, rows of a FILE without ids are NAME:ROW, "
+    int,
+    "Number the rows from here on. Without it, rows of a FILE without ids are NAME:ROW, "
     "after the name of the FILE without its folder.",
 )
 @click.option("--replace", is_flag=True, help="Replace items that have the same ids.")
-@click.option(
-    "--batch",
-    type=click.IntRange(1),
-    default=1000,
-    show_default=True,
-    help="Rows that become durable together: one fsync each.",
-)
+@option("--batch", COUNT, "Rows that become durable together: one fsync each.", 1000)
 @json_option
 def add(
     collection: str,

@@ -6,7 +6,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from memvec.cli._output import echo
+from memvec.cli._options import option
+from memvec.cli._output import echo, writing
 from memvec.index import MachineCosts, profile_machine
 
 # One line for each cost, in the order of the table; all but the cache are nanoseconds.
@@ -25,12 +26,12 @@ _MEANINGS = {
 
 @click.command()
 @click.option("--profile", is_flag=True, help="Measure the table of costs that designs read.")
-@click.option(
+@option(
     "--json",
-    "json_file",
-    type=click.Path(dir_okay=False),
+    click.Path(dir_okay=False),
+    "Also write the measured table, for Index.build(machine=MachineCosts.read(FILE)).",
+    name="json_file",
     metavar="FILE",
-    help="Also write the measured table, for Index.build(machine=MachineCosts.read(FILE)).",
 )
 def bench(profile: bool, json_file: str | None) -> None:
     """Measure this machine.
@@ -49,7 +50,9 @@ def bench(profile: bool, json_file: str | None) -> None:
     measured = profile_machine()
     Console().print(_table(measured, MachineCosts()))
     if json_file is not None:
-        _write(measured, json_file)
+        with writing(json_file):
+            measured.write(json_file)
+        echo(f"Wrote {json_file}")
 
 
 def _table(measured: MachineCosts, built_in: MachineCosts) -> Table:
@@ -64,11 +67,3 @@ def _table(measured: MachineCosts, built_in: MachineCosts) -> Table:
 
 def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
-
-
-def _write(measured: MachineCosts, json_file: str) -> None:
-    try:
-        measured.write(json_file)
-    except OSError as error:
-        raise click.FileError(json_file, hint=str(error.strerror)) from None
-    echo(f"Wrote {json_file}")

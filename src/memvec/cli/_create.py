@@ -11,7 +11,7 @@ import click
 
 import memvec
 from memvec import IndexConfig
-from memvec.cli._options import json_option, level_choice
+from memvec.cli._options import COSINE, COUNT, SHARE, json_option, level_choice, option
 from memvec.cli._output import echo, echo_json
 from memvec.guarantee import Guarantee
 
@@ -38,49 +38,31 @@ def _config(
 
 @click.command()
 @click.argument("path", type=click.Path(file_okay=False), metavar="COLLECTION")
-@click.option("--dim", type=click.IntRange(1), required=True, help="Dimension of the vectors.")
-@click.option(
-    "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.7,
-    show_default=True,
-    help="Cosine α₀ that it is designed for; searches may ask for others.",
+@option("--dim", COUNT, "Dimension of the vectors.", required=True)
+@option(
+    "--similarity", COSINE, "Cosine α₀ that it is designed for; searches may ask for others.", 0.7
 )
-@click.option(
-    "--miss-rate",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.01,
-    show_default=True,
-    help="Share ε of the matches that searches may miss.",
-)
-@click.option(
+@option("--miss-rate", SHARE, "Share ε of the matches that searches may miss.", 0.01)
+@option(
     "--guarantee",
-    type=level_choice,
-    default="expected",
-    show_default=True,
-    help="What searches promise that do not ask for a level themselves.",
+    level_choice,
+    "What searches promise that do not ask for a level themselves.",
+    "expected",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
-    default=0.95,
-    show_default=True,
-    help="Of high_probability.",
-)
-@click.option(
+@option("--confidence", SHARE, "Of high_probability.", 0.95)
+@option(
     "--promise-at",
-    "similarities",
-    type=click.FloatRange(0, 1, min_open=True),
-    multiple=True,
-    help="A similarity that high_probability may be asked for; repeatable, all are promised at "
+    COSINE,
+    "A similarity that high_probability may be asked for; repeatable, all are promised at "
     "once. Without it: --similarity.",
+    name="similarities",
+    multiple=True,
 )
-@click.option(
+@option(
     "--seal-at",
-    type=click.IntRange(0),
-    default=10_000,
-    show_default=True,
-    help="So many waiting vectors become a segment; 0 leaves it to `memvec compact`.",
+    click.IntRange(0),
+    "So many waiting vectors become a segment; 0 leaves it to `memvec compact`.",
+    10_000,
 )
 @click.option(
     "--config",

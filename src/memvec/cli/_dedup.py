@@ -14,6 +14,7 @@ import click
 import memvec
 from memvec import Collection
 from memvec.cli._options import (
+    COSINE,
     STDIN,
     Id,
     as_typed,
@@ -22,14 +23,16 @@ from memvec.cli._options import (
     field_options,
     file_path,
     json_option,
+    limit_option,
     named_rows,
+    option,
     promise_options,
     similarity_option,
     threads_option,
     unit_rows,
     where_option,
 )
-from memvec.cli._output import certificate_record, echo, echo_json, print_table
+from memvec.cli._output import certificate_record, echo, echo_json, print_table, writing
 from memvec.collection import Duplicates
 from memvec.files import BLOCK_SUFFIXES
 
@@ -50,31 +53,21 @@ def _source(context: click.Context, parameter: click.Parameter, value: str) -> s
 
 @click.command()
 @click.argument("source", callback=_source, metavar="FILE")
-@click.option(
-    "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.9,
-    show_default=True,
-    help="Cosine above which two vectors are duplicates.",
-)
-@click.option(
+@option("--similarity", COSINE, "Cosine above which two vectors are duplicates.", 0.9)
+@option(
     "--keep",
-    type=click.Choice(["first", "longest"]),
-    default="first",
-    show_default=True,
-    help="Keep the first of a group, or that with the longest metadata.",
+    click.Choice(["first", "longest"]),
+    "Keep the first of a group, or that with the longest metadata.",
+    "first",
 )
-@click.option(
+@option(
     "--groups",
-    type=click.Choice(["components", "stars"]),
-    default="components",
-    show_default=True,
-    help="Group what chains of duplicates connect, or only what is near to the one kept.",
+    click.Choice(["components", "stars"]),
+    "Group what chains of duplicates connect, or only what is near to the one kept.",
+    "components",
 )
 @click.option("--dropped", is_flag=True, help="Print the ids to drop instead of those to keep.")
-@click.option(
-    "--out", type=click.Path(dir_okay=False), help="Write the list of ids here instead of stdout."
-)
+@option("--out", click.Path(dir_okay=False), "Write the list of ids here instead of stdout.")
 @field_options
 @promise_options(", 0.01 of a file", " (of a file, expected)", ", 0.95 of a file")
 @threads_option
@@ -136,10 +129,8 @@ def _write(
     if out is None:
         echo("" if as_json else lines, nl=False)
         return
-    try:
+    with writing(out):
         Path(out).write_text(lines, encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise click.FileError(out, hint=str(error.strerror)) from None
 
 
 @contextmanager
@@ -179,13 +170,7 @@ def _opened(
 @similarity_option
 @where_option
 @click.option("--collapse-copies", is_flag=True, help="Pair equal vectors with the first of them.")
-@click.option(
-    "--limit",
-    type=click.IntRange(1),
-    default=20,
-    show_default=True,
-    help="Rows of the table; JSON has all.",
-)
+@limit_option(20)
 @promise_options()
 @threads_option
 @json_option

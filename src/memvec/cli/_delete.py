@@ -13,6 +13,7 @@ from memvec.cli._options import (
     collection_argument,
     json_option,
     known_ids,
+    option,
     typed_id,
     where_option,
 )
@@ -22,13 +23,13 @@ from memvec.cli._output import echo, echo_json
 @click.command()
 @collection_argument
 @click.argument("names", nargs=-1, metavar="[ID]...")
-@click.option(
+@option(
     "--ids",
-    "id_file",
-    type=click.File("rb"),
-    metavar="FILE",
-    help="Delete the ids of a text file, one a line, as `memvec dedup` prints them; - is standard "
+    click.File("rb"),
+    "Delete the ids of a text file, one a line, as `memvec dedup` prints them; - is standard "
     "input.",
+    name="id_file",
+    metavar="FILE",
 )
 @where_option
 @click.option("--missing-ok", is_flag=True, help="Leave out ids that do not exist.")

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from memvec.cli._options import COSINE, option
 from memvec.evaluation import Misses, Sample, count_misses, exact_range, load_sample
 from memvec.index import Index
 from memvec.matches import Matches
@@ -25,19 +26,12 @@ _ROUNDS = 5
 
 
 @click.command()
-@click.option(
-    "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    default=0.6,
-    show_default=True,
-    help="Find everything with at least this cosine.",
-)
-@click.option(
+@option("--similarity", COSINE, "Find everything with at least this cosine.", 0.6)
+@option(
     "--miss-rate",
-    type=click.FloatRange(0, 0.5, min_open=True, max_open=True),
-    default=0.01,
-    show_default=True,
-    help="The share of matches that may be missed.",
+    click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    "The share of matches that may be missed.",
+    0.01,
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def demo(similarity: float, miss_rate: float, seed: int) -> None:

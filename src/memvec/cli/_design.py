@@ -11,7 +11,8 @@ from rich.console import Console
 from rich.table import Table
 
 from memvec.cli._chart import Points, draw_chart
-from memvec.cli._output import echo
+from memvec.cli._options import option
+from memvec.cli._output import echo, writing
 from memvec.errors import MissingExtraError
 from memvec.theory import Design, cost_curve, optimal_design
 
@@ -46,26 +47,20 @@ def _plot_target(
 
 
 @click.command()
-@click.option(
-    "--dim",
-    type=click.IntRange(2, _LARGEST_DIM),
-    required=True,
-    help="Dimension d of the vectors.",
-)
-@click.option(
+@option("--dim", click.IntRange(2, _LARGEST_DIM), "Dimension d of the vectors.", required=True)
+@option(
     "--similarity",
-    type=float,
+    float,
+    "Cosine α₀ above which everything should be found, in (0, 1].",
     required=True,
     callback=_similarity,
-    help="Cosine α₀ above which everything should be found, in (0, 1].",
 )
-@click.option(
+@option(
     "--miss-rate",
-    type=float,
-    default=0.01,
-    show_default=True,
+    float,
+    "Share ε of the matches at that cosine that may be missed, in (0, 1).",
+    0.01,
     callback=_miss_rate,
-    help="Share ε of the matches at that cosine that may be missed, in (0, 1).",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 @click.option(
@@ -174,7 +169,5 @@ def _plot_file(curves: dict[str, Points], designs: dict[str, Design], target: st
     axes.set(xscale="log", yscale="log", xlabel="unit size n", ylabel="cost / exhaustive search")
     axes.set_title(f"d = {found.dim:g}, similarity {found.similarity:g}, miss {found.miss_rate:g}")
     axes.legend()
-    try:
+    with writing(target):
         figure.savefig(target)
-    except OSError as error:
-        raise click.FileError(target, hint=str(error.strerror)) from None

@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 import click
 
-from memvec.cli._options import options
-from memvec.cli._output import echo
+from memvec.cli._options import COSINE, COUNT, FOLDER, json_option, option, options
+from memvec.cli._output import echo, writing
 from memvec.images import (
     SIFT_DIM,
     FolderReport,
@@ -48,51 +48,32 @@ _DESCRIPTORS = ("triangulation", "vlad")
 _SOURCES = ("descriptor", "onnx", "learn_from", "kind", "words", "aggregation", "power")
 
 
-_library = click.option(
+_library = option(
     "--library",
-    type=click.Path(file_okay=False),
-    default="photos.mv",
-    show_default=True,
-    help="The folder that holds vectors and descriptor.",
+    click.Path(file_okay=False),
+    "The folder that holds vectors and descriptor.",
+    "photos.mv",
 )
-_json = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-_html = click.option(
-    "--html",
-    type=click.Path(dir_okay=False),
-    default="contact-sheet.html",
-    show_default=True,
-    help="Where the contact sheet goes.",
+_html = option(
+    "--html", click.Path(dir_okay=False), "Where the contact sheet goes.", "contact-sheet.html"
 )
-_megapixels = click.option(
+_megapixels = option(
     "--max-megapixels",
-    type=click.FloatRange(0.001),
-    default=89.0,
-    show_default=True,
-    help="Skip larger photographs before they are decoded.",
+    click.FloatRange(0.001),
+    "Skip larger photographs before they are decoded.",
+    89.0,
 )
 _making = options(
     _library,
-    click.option(
-        "--descriptor", type=click.Path(exists=True, file_okay=False), help="A saved one."
-    ),
-    click.option(
-        "--onnx",
-        type=click.Path(exists=True, dir_okay=False),
-        help="A model's config, .toml or .json.",
-    ),
-    click.option(
-        "--learn-from",
-        type=click.Path(exists=True, file_okay=False),
-        help="Other photographs to learn from; without it, FOLDER's own.",
-    ),
-    click.option("--kind", type=click.Choice(_DESCRIPTORS), help="What is learned: triangulation."),
-    click.option("--words", type=click.IntRange(2), help="Size of the vocabulary: 16, or 64."),
-    click.option("--aggregation", type=click.Choice(["sum", "democratic"]), help="Of local ones."),
-    click.option(
-        "--power", type=click.FloatRange(0, 1, min_open=True), help="Power law; 1 is none."
-    ),
+    option("--descriptor", FOLDER, "A saved one."),
+    option("--onnx", click.Path(exists=True, dir_okay=False), "A model's config, .toml or .json."),
+    option("--learn-from", FOLDER, "Other photographs to learn from; without it, FOLDER's own."),
+    option("--kind", click.Choice(_DESCRIPTORS), "What is learned: triangulation."),
+    option("--words", click.IntRange(2), "Size of the vocabulary: 16, or 64."),
+    option("--aggregation", click.Choice(["sum", "democratic"]), "Of local ones."),
+    option("--power", click.FloatRange(0, 1, min_open=True), "Power law; 1 is none."),
     _megapixels,
-    _json,
+    json_option,
 )
 
 
@@ -109,13 +90,9 @@ def images() -> None:
 
 
 @images.command("index")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.argument("folder", type=FOLDER)
 @_making
-@click.option(
-    "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    help=f"Cosine that a new library is designed for: {_SIMILARITY}.",
-)
+@option("--similarity", COSINE, f"Cosine that a new library is designed for: {_SIMILARITY}.")
 def index_command(folder: str, as_json: bool, **given: Any) -> None:
     """Take the photographs of FOLDER into a library, or bring it up to date.
 
@@ -142,21 +119,19 @@ def index_command(folder: str, as_json: bool, **given: Any) -> None:
 @images.command("search")
 @click.argument("photo", type=click.Path(exists=True, dir_okay=False))
 @_library
-@click.option(
-    "--similarity", type=click.FloatRange(0, 1, min_open=True), help="Find all above this cosine."
-)
-@click.option("-k", type=click.IntRange(1), help="Find so many instead, the most similar ones.")
+@option("--similarity", COSINE, "Find all above this cosine.")
+@option("-k", COUNT, "Find so many instead, the most similar ones.")
 @_megapixels
 @_html
-@_json
+@json_option
 def search_command(
     photo: str,
     library: str,
     similarity: float | None,
     k: int | None,
-    max_megapixels: float,
     html: str,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Find photographs like PHOTO, which need not be in the library.
 
@@ -166,11 +141,12 @@ def search_command(
     """  # noqa: D301 - click wants the character itself, not its name
     if similarity is not None and k is not None:
         raise click.UsageError("Give --similarity or -k, not both.")
-    pixels = round(max_megapixels * _MEGAPIXEL)
+    pixels = _pixels(given)
     with PhotoLibrary.open(library, read_only=True) as opened:
         found = opened.search(photo, similarity, k=k, max_pixels=pixels)
         n_photos = len(opened)
-    _write(html, _search_page(photo, found, n_photos, pixels))
+    with writing(html):
+        write_sheet(html, _search_page(photo, found, n_photos, pixels))
     if as_json:
         echo(json.dumps({**_plain(found), "html": html}))
         return
@@ -182,19 +158,18 @@ def search_command(
 
 
 @images.command("duplicates")
-@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.argument("folder", type=FOLDER)
 @_making
-@click.option(
+@option(
     "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    help=f"Cosine above which two are alike: {_COPY_SIMILARITY}, or the library's if that is more.",
+    COSINE,
+    f"Cosine above which two are alike: {_COPY_SIMILARITY}, or the library's if that is more.",
 )
-@click.option(
+@option(
     "--groups",
-    type=click.Choice(["stars", "components"]),
-    default="stars",
-    show_default=True,
-    help="Group what is like the first of a group, or all that chains of pairs connect.",
+    click.Choice(["stars", "components"]),
+    "Group what is like the first of a group, or all that chains of pairs connect.",
+    "stars",
 )
 @_html
 def duplicates_command(
@@ -213,12 +188,15 @@ def duplicates_command(
       memvec images duplicates holiday --html copies.html
     """  # noqa: D301 - click wants the character itself, not its name
     with _made_library(folder, given) as library:
-        report = library.add_folder(folder, max_pixels=_pixels(given))
+        pixels = _pixels(given)
+        report = library.add_folder(folder, max_pixels=pixels)
         level = given["similarity"] or max(_COPY_SIMILARITY, library.similarity)
         found = library.duplicates(level, groups=groups, below=folder)
-    _write(html, _duplicates_page(folder, found, groups, report.skipped, _pixels(given)))
+    with writing(html):
+        write_sheet(html, _duplicates_page(folder, found, groups, report.skipped, pixels))
     if as_json:
-        echo(json.dumps({**_plain(found), "skipped": _records(report.skipped), "html": html}))
+        skipped = [asdict(entry) for entry in report.skipped]
+        echo(json.dumps({**_plain(found), "skipped": skipped, "html": html}))
         return
     _print_report(report)
     for group in found.groups[:_LINES_SHOWN]:
@@ -355,16 +333,5 @@ def _duplicates_page(
     )
 
 
-def _write(html: str, page: str) -> None:
-    try:
-        write_sheet(html, page)
-    except OSError as error:
-        raise click.FileError(html, hint=str(error.strerror)) from None
-
-
 def _plain(found: PhotoHits | PhotoDuplicates) -> dict[str, Any]:
     return {**asdict(found), "certificate": str(found.certificate)}
-
-
-def _records(skipped: Sequence[Skipped]) -> list[dict[str, str]]:
-    return [asdict(entry) for entry in skipped]

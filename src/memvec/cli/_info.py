@@ -11,7 +11,7 @@ import numpy as np
 
 import memvec
 from memvec import Collection, Index
-from memvec.cli._options import collection_argument, json_option, promise_options
+from memvec.cli._options import COSINE, collection_argument, json_option, option, promise_options
 from memvec.cli._output import (
     certificate_record,
     echo,
@@ -134,12 +134,12 @@ def _certificate(collection: Collection, similarity: float | None, **asked: Any)
 
 @click.command()
 @collection_argument
-@click.option(
+@option(
     "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    multiple=True,
-    help="Cosine α₀ to tell the promise for; repeatable. Without it, that of the collection and "
+    COSINE,
+    "Cosine α₀ to tell the promise for; repeatable. Without it, that of the collection and "
     "some others.",
+    multiple=True,
 )
 @promise_options()
 @click.option(

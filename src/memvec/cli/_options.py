@@ -22,6 +22,10 @@ Command = Callable[..., Any]
 Id = int | str
 
 STDIN = "-"
+COUNT = click.IntRange(1)
+COSINE = click.FloatRange(0, 1, min_open=True)
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+FOLDER = click.Path(exists=True, file_okay=False)
 # Of an integer of 64 bits. Python refuses to read integers of some thousand digits.
 _MOST_DIGITS = 19
 
@@ -35,6 +39,19 @@ def options(*decorators: Command) -> Callable[[Command], Command]:
         return command
 
     return decorate
+
+
+def option(
+    flag: str, kind: Any, text: str, default: Any = None, *, name: str | None = None, **more: Any
+) -> Command:
+    """Return an option of click, which shows its default where it has one.
+
+    `name` is the parameter's, where it is not that of the flag.
+    """
+    if default is not None:
+        more |= {"default": default, "show_default": True}
+    names = (flag,) if name is None else (flag, name)
+    return click.option(*names, type=kind, help=text, **more)
 
 
 def _parsed_filter(
@@ -62,14 +79,12 @@ def _known_file(
     return value
 
 
-collection_argument = click.argument(
-    "collection", type=click.Path(exists=True, file_okay=False), metavar="COLLECTION"
-)
+collection_argument = click.argument("collection", type=FOLDER, metavar="COLLECTION")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-similarity_option = click.option(
+similarity_option = option(
     "--similarity",
-    type=click.FloatRange(0, 1, min_open=True),
-    help="Cosine α₀ above which everything is found; that of the collection without it.",
+    COSINE,
+    "Cosine α₀ above which everything is found; that of the collection without it.",
 )
 where_option = click.option(
     "--where",
@@ -83,29 +98,32 @@ level_choice = click.Choice(["model", "expected", "high_probability", "exact"])
 def promise_options(miss_rate: str = "", level: str = "", confidence: str = "") -> Command:
     """Return the options of a promise; the texts add what holds where there is no collection."""
     return options(
-        click.option(
+        option(
             "--miss-rate",
-            type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help="Share ε of the matches that may be missed; that of the collection without it"
+            SHARE,
+            "Share ε of the matches that may be missed; that of the collection without it"
             f"{miss_rate}.",
         ),
-        click.option(
+        option(
             "--guarantee",
-            type=level_choice,
-            help="What the answer must promise; exact misses nothing. Without it: the level of the "
+            level_choice,
+            "What the answer must promise; exact misses nothing. Without it: the level of the "
             f"collection{level}, or what the evidence supports.",
         ),
-        click.option(
+        option(
             "--confidence",
-            type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help=f"Of high_probability; that of the collection without it{confidence}.",
+            SHARE,
+            f"Of high_probability; that of the collection without it{confidence}.",
         ),
     )
 
 
-threads_option = click.option(
-    "--threads", type=click.IntRange(1), help="Threads that share the work; all cores without it."
-)
+def limit_option(default: int) -> Command:
+    """Return the option of how much a table shows."""
+    return option("--limit", COUNT, "Rows of the table; JSON has all.", default)
+
+
+threads_option = option("--threads", COUNT, "Threads that share the work; all cores without it.")
 field_options = options(
     click.option(
         "--vectors",

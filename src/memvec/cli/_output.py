@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -62,6 +63,15 @@ def json_text(value: object) -> str:
         return text
     # What is left to escape stands within strings, where JSON has escapes of its own.
     return "".join(one if printable(one) == one else f"\\u{ord(one):04x}" for one in text)
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Let errors of a file that is written name it and what the system says."""
+    try:
+        yield
+    except OSError as error:
+        raise click.FileError(path, hint=str(error.strerror)) from None
 
 
 def _line(text: str) -> str:

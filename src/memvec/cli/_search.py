@@ -14,13 +14,15 @@ from click.core import ParameterSource
 import memvec
 from memvec import Collection
 from memvec.cli._options import (
-    Command,
+    COUNT,
     Id,
     blocks_of,
     collection_argument,
     file_argument,
     json_option,
     known_ids,
+    limit_option,
+    option,
     options,
     promise_options,
     similarity_option,
@@ -34,11 +36,6 @@ from memvec.types import Float32Array
 
 # Metadata that a table shows of a hit, in characters.
 _LONGEST_CELL = 70
-
-
-class _Queries(NamedTuple):
-    rows: Float32Array
-    names: list[Any]
 
 
 class _Hit(NamedTuple):
@@ -72,31 +69,15 @@ _answering = options(
 )
 
 
-def _limit(default: int) -> Command:
-    return click.option(
-        "--limit",
-        type=click.IntRange(1),
-        default=default,
-        show_default=True,
-        help="Rows of the table; JSON has all.",
-    )
-
-
 @click.command()
 @_asking
-@click.option(
-    "-k",
-    type=click.IntRange(1),
-    default=10,
-    show_default=True,
-    help="Items to find for each query.",
-)
-@click.option(
+@option("-k", COUNT, "Items to find for each query.", 10)
+@option(
     "--fuse",
-    type=click.Choice(["pinv", "sum"]),
-    help="Make one query of all: more like these. pinv lets each count alike.",
+    click.Choice(["pinv", "sum"]),
+    "Make one query of all: more like these. pinv lets each count alike.",
 )
-@_limit(100)
+@limit_option(100)
 @_answering
 def search(
     collection: str,
@@ -123,21 +104,21 @@ def search(
       echo '{"vector": [1, 0]}' | memvec search two.mv - --where '{"tag": "a"}'
     """  # noqa: D301 - click wants the character itself, not its name
     with memvec.open(collection, read_only=True) as opened:
-        asked = _queries(opened, queries, like, field)
+        rows, names = _queries(opened, queries, like, field)
         k = min(k, max(len(opened), 1))  # answers have room for k items, whether there are or not
         if fuse is None:
-            top = opened.search(asked.rows, k, where=where, **promise)
+            top = opened.search(rows, k, where=where, **promise)
         else:
-            top = opened.search_set(asked.rows, k, construction=fuse, where=where, **promise)
-            asked = _Queries(asked.rows, ["all"])
-        hits = _top_hits(top, asked.names)
-        _print(opened, asked, hits, top, f"The {k} nearest", limit, show, as_json=as_json)
+            top = opened.search_set(rows, k, construction=fuse, where=where, **promise)
+            names = ["all"]
+        hits = _top_hits(top, names)
+        _print(opened, names, hits, top, f"The {k} nearest", limit, show, as_json=as_json)
 
 
 @click.command("range")
 @_asking
 @similarity_option
-@_limit(100)
+@limit_option(100)
 @click.option(
     "--lines",
     is_flag=True,
@@ -171,16 +152,16 @@ def range_command(
     if lines:
         _refuse_beside_lines()
     with memvec.open(collection, read_only=True) as opened:
-        asked = _queries(opened, queries, like, field)
+        rows, names = _queries(opened, queries, like, field)
         if lines:
-            for match in opened.iter_range(asked.rows, similarity, where=where, **promise):
-                name = asked.names[match.query]
+            for match in opened.iter_range(rows, similarity, where=where, **promise):
+                name = names[match.query]
                 echo_json({"query": name, "id": match.id, "score": round(match.score, 6)})
             return
-        found = opened.range_search(asked.rows, similarity, where=where, **promise)
+        found = opened.range_search(rows, similarity, where=where, **promise)
         above = opened.settings.similarity if similarity is None else similarity
-        hits = _range_hits(found, asked.names)
-        _print(opened, asked, hits, found, f"Above {above:g}", limit, show, as_json=as_json)
+        hits = _range_hits(found, names)
+        _print(opened, names, hits, found, f"Above {above:g}", limit, show, as_json=as_json)
 
 
 def _refuse_beside_lines() -> None:
@@ -193,17 +174,17 @@ def _refuse_beside_lines() -> None:
 
 def _queries(
     collection: Collection, path: str | None, like: tuple[str, ...], field: str | None
-) -> _Queries:
+) -> tuple[Float32Array, list[Any]]:
+    """Return the queries and their names."""
     if (path is None) == (not like):
         raise click.UsageError("Give QUERIES or --like.")
     if path is not None:
-        blocks = blocks_of(path, field, None, ())
-        return _Queries(*gathered(blocks, path, collection.dim))
+        return gathered(blocks_of(path, field, None, ()), path, collection.dim)
     names = known_ids(collection, like, "--like")
     if len(set(names)) < len(names):
         [(twice, _)] = Counter(names).most_common(1)
         raise click.BadParameter(f"the id {twice!r} is given twice.", param_hint="'--like'")
-    return _Queries(np.stack([item.vector for item in collection.get(names)]), list(names))
+    return np.stack([item.vector for item in collection.get(names)]), list(names)
 
 
 def _range_hits(found: Hits, names: list[Any]) -> list[_Hit]:
@@ -223,7 +204,7 @@ def _top_hits(top: TopHits, names: list[Any]) -> list[_Hit]:
 
 def _print(
     collection: Collection,
-    asked: _Queries,
+    names: list[Any],
     hits: list[_Hit],
     answer: Hits | TopHits,
     title: str,
@@ -238,7 +219,7 @@ def _print(
         records = [_record(hit, metadata, show) for hit in shown]
         echo_json(
             {
-                "queries": asked.names,
+                "queries": names,
                 "hits": records,
                 "certificate": certificate_record(answer.certificate),
                 "work": {**asdict(answer.work), "cost_ratio": answer.work.cost_ratio},
