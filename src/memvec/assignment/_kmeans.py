@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from memvec import checks
@@ -71,45 +73,67 @@ def kmeans_assignment(
     rows = checks.unit_rows(vectors, "vectors", where, copy=False)
     n_units = number_of_units(len(rows), unit_size, where)
     rounds = checks.integer(iterations, "iterations", where)
+    rule = UpdateRule(construction, normalised, rounds, threads)
     rng = checks.generator(seed, where)
-    with progress_bar("k-means", len(rows) * (rounds - 1 + SEEDING_ROUNDS), progress) as advance:
-        return run_kmeans(rows, n_units, construction, normalised, rounds, rng, threads, advance)
+    with progress_bar("k-means", rule.n_steps(len(rows)), progress) as advance:
+        return run_kmeans(rows, n_units, rule, rng, advance)
+
+
+@dataclass(frozen=True)
+class UpdateRule:
+    """What represents a unit, and how many rounds are run: arguments of `kmeans_assignment`."""
+
+    construction: Construction
+    normalised: bool
+    iterations: int
+    threads: int | None
+
+    def n_steps(self, n_vectors: int) -> int:
+        """Return how far a bar goes."""
+        return n_vectors * (self.iterations - 1 + SEEDING_ROUNDS)
+
+    def representatives(
+        self, rows: Float32Array, offsets: IntArray, order: IntArray
+    ) -> Float32Array:
+        """Return the memory vectors of units; see `memory_vectors`."""
+        return memory_vectors(
+            rows,
+            offsets,
+            order=order,
+            construction=self.construction,
+            normalised=self.normalised,
+            threads=self.threads,
+        )
 
 
 def run_kmeans(
     rows: Float32Array,
     n_units: int,
-    construction: Construction,
-    normalised: bool,
-    iterations: int,
+    rule: UpdateRule,
     rng: np.random.Generator,
-    threads: int | None,
     advance: Advance,
 ) -> Assignment:
-    """Run k-means on unit rows; the arguments are those of `kmeans_assignment`, checked."""
-    nearest = NearestUnits(rows, threads)
+    """Run k-means on unit rows."""
+    nearest = NearestUnits(rows, rule.threads)
     seed_units(rows, n_units, rng, nearest, advance)
     fill_empty_units(nearest.labels, nearest.best, n_units)
     unit_vectors = np.empty((n_units, rows.shape[1]), dtype=np.float32)
     changed = np.arange(n_units)
     n_moved_before = len(rows)
-    for round_number in range(1, iterations):
+    for round_number in range(1, rule.iterations):
         before = nearest.labels.copy()
-        state = Assignment(before, n_units)
-        unit_vectors[changed] = _representatives(
-            rows, state, changed, construction, normalised, threads
-        )
+        unit_vectors[changed] = _representatives(rows, Assignment(before, n_units), changed, rule)
         nearest.update(unit_vectors, changed, advance)
         fill_empty_units(nearest.labels, nearest.best, n_units)
         moved = before != nearest.labels
         n_moved = int(moved.sum())
-        solves = construction != "sum"
+        solves = rule.construction != "sum"
         circling = solves and _is_circling(n_moved, n_moved_before, len(rows))
         if n_moved == 0 or circling:
             return Assignment(nearest.labels, n_units, round_number + 1, converged=n_moved == 0)
         n_moved_before = n_moved
         changed = np.unique(np.concatenate([before[moved], nearest.labels[moved]]))
-    return Assignment(nearest.labels, n_units, iterations, converged=False)
+    return Assignment(nearest.labels, n_units, rule.iterations, converged=False)
 
 
 def _is_circling(n_moved: int, n_moved_before: int, n_vectors: int) -> bool:
@@ -118,26 +142,14 @@ def _is_circling(n_moved: int, n_moved_before: int, n_vectors: int) -> bool:
 
 
 def _representatives(
-    rows: Float32Array,
-    assignment: Assignment,
-    units: IntArray,
-    construction: Construction,
-    normalised: bool,
-    threads: int | None,
+    rows: Float32Array, assignment: Assignment, units: IntArray, rule: UpdateRule
 ) -> Float32Array:
     """Return the memory vectors of the given units."""
     sizes = assignment.sizes[units]
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     starts = np.repeat(assignment.offsets[units] - offsets[:-1], sizes)
     members = assignment.order[starts + np.arange(offsets[-1])]
-    return memory_vectors(
-        rows,
-        offsets,
-        order=members,
-        construction=construction,
-        normalised=normalised,
-        threads=threads,
-    )
+    return rule.representatives(rows, offsets, members)
 
 
 def fill_empty_units(labels: IntArray, best: Float32Array, n_units: int) -> None:

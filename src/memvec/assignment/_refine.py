@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from memvec.assignment._kmeans import fill_empty_units
+from memvec.assignment._kmeans import UpdateRule, fill_empty_units
 from memvec.assignment._near_groups import NearGroups
 from memvec.assignment._result import Assignment
-from memvec.constructions import Construction, memory_vectors
 from memvec.progress import Advance
 from memvec.types import IntArray
 
@@ -13,10 +12,8 @@ from memvec.types import IntArray
 def refine_units(
     found: Assignment,
     nearby: NearGroups,
-    construction: Construction,
-    normalised: bool,
+    rule: UpdateRule,
     rounds: int,
-    threads: int | None,
     advance: Advance,
 ) -> IntArray:
     """Let every vector try the units of the clusters it is nearest to; return the labels.
@@ -27,21 +24,16 @@ def refine_units(
         With `group_offsets`: the units of each cluster.
     nearby : NearGroups
         The vectors, and the clusters each is nearest to.
-    construction, normalised, rounds, threads
-        As in :func:`two_step_assignment`.
+    rule : UpdateRule
+        What represents a unit.
+    rounds : int
+        How many are run.
     """
     assert found.group_offsets is not None
     labels = found.labels
     for _ in range(rounds):
         state = Assignment(labels, found.n_units)
-        units = memory_vectors(
-            nearby.rows,
-            state.offsets,
-            order=state.order,
-            construction=construction,
-            normalised=normalised,
-            threads=threads,
-        )
+        units = rule.representatives(nearby.rows, state.offsets, state.order)
         labels, best = nearby.best_units(units, found.group_offsets)
         fill_empty_units(labels, best, found.n_units)
         advance(len(labels))

@@ -8,14 +8,13 @@ from dataclasses import replace
 import numpy as np
 
 from memvec import checks
-from memvec.assignment._kmeans import DEFAULT_ITERATIONS, fill_empty_units, run_kmeans
+from memvec.assignment._kmeans import DEFAULT_ITERATIONS, UpdateRule, fill_empty_units, run_kmeans
 from memvec.assignment._near_groups import NearGroups
 from memvec.assignment._nearest import NearestUnits
 from memvec.assignment._refine import refine_units
 from memvec.assignment._result import Assignment
-from memvec.assignment._seeding import SEEDING_ROUNDS
 from memvec.assignment._sizes import number_of_units
-from memvec.constructions import Construction, memory_vectors
+from memvec.constructions import Construction
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
 
@@ -75,14 +74,13 @@ def batch_assignment(
     rows = checks.unit_rows(vectors, "vectors", where, copy=False)
     checks.integer(unit_size, "unit_size", where)
     batch_size = checks.integer(batch_size, "batch_size", where)
-    checks.integer(iterations, "iterations", where)
+    rounds = checks.integer(iterations, "iterations", where)
+    rule = UpdateRule(construction, normalised, rounds, threads)
     rng = checks.generator(seed, where)
     n_batches = -(-len(rows) // batch_size)
     batches = np.array_split(rng.permutation(len(rows)), n_batches)
     n_units = [number_of_units(len(batch), unit_size, where) for batch in batches]
-    return _kmeans_in_parts(
-        rows, batches, n_units, construction, normalised, iterations, rng, threads, progress
-    )
+    return _kmeans_in_parts(rows, batches, n_units, rule, rng, progress)
 
 
 def two_step_assignment(
@@ -137,24 +135,20 @@ def two_step_assignment(
         n_clusters = round(math.sqrt(n_units))
     n_clusters = min(checks.integer(n_clusters, "n_clusters", where), n_units)
     refinements = checks.integer(refinements, "refinements", where, minimum=0)
-    checks.integer(iterations, "iterations", where)
+    rounds = checks.integer(iterations, "iterations", where)
+    rule = UpdateRule(construction, normalised, rounds, threads)
     rng = checks.generator(seed, where)
-    centroids, _ = _sampled_units(
-        rows, n_clusters, None, "sum", True, iterations, rng, threads, progress
-    )
+    coarse = replace(rule, construction="sum", normalised=True)
+    centroids, _ = _sampled_units(rows, n_clusters, None, coarse, rng, progress)
     nearby = NearGroups.of(rows, centroids, _near_clusters(n_clusters), threads).without_deserted()
     own = nearby.nearest
     sizes = np.bincount(own)
     clusters = np.split(np.argsort(own, kind="stable"), np.cumsum(sizes)[:-1])
     shares = _share_out(n_units, sizes)
-    found = _kmeans_in_parts(
-        rows, clusters, shares, construction, normalised, iterations, rng, threads, progress
-    )
+    found = _kmeans_in_parts(rows, clusters, shares, rule, rng, progress)
     found = replace(found, group_offsets=np.cumsum([0, *shares]))
     with progress_bar("k-means", len(rows) * refinements, progress) as advance:
-        labels = refine_units(
-            found, nearby, construction, normalised, refinements, threads, advance
-        )
+        labels = refine_units(found, nearby, rule, refinements, advance)
     return replace(found, labels=labels)
 
 
@@ -208,11 +202,10 @@ def sampled_assignment(
     n_units = number_of_units(len(rows), unit_size, where)
     if sample_size is not None:
         sample_size = checks.integer(sample_size, "sample_size", where)
-    checks.integer(iterations, "iterations", where)
+    rounds = checks.integer(iterations, "iterations", where)
+    rule = UpdateRule(construction, normalised, rounds, threads)
     rng = checks.generator(seed, where)
-    representatives, found = _sampled_units(
-        rows, n_units, sample_size, construction, normalised, iterations, rng, threads, progress
-    )
+    representatives, found = _sampled_units(rows, n_units, sample_size, rule, rng, progress)
     if len(found.labels) == len(rows):
         return found
     nearest = NearestUnits(rows, threads)
@@ -226,11 +219,8 @@ def _sampled_units(
     rows: Float32Array,
     n_units: int,
     sample_size: int | None,
-    construction: Construction,
-    normalised: bool,
-    iterations: int,
+    rule: UpdateRule,
     rng: np.random.Generator,
-    threads: int | None,
     progress: bool | None,
 ) -> tuple[Float32Array, Assignment]:
     """Run k-means on a sample; return the representatives, and the units of the sample."""
@@ -240,20 +230,9 @@ def _sampled_units(
     if max(sample_size, n_units) < len(rows):
         sample = np.sort(rng.choice(len(rows), max(sample_size, n_units), replace=False))
     seen = rows if len(sample) == len(rows) else rows[sample]
-    total = len(sample) * (iterations - 1 + SEEDING_ROUNDS)
-    with progress_bar("k-means", total, progress) as advance:
-        found = run_kmeans(
-            seen, n_units, construction, normalised, iterations, rng, threads, advance
-        )
-    representatives = memory_vectors(
-        seen,
-        found.offsets,
-        order=found.order,
-        construction=construction,
-        normalised=normalised,
-        threads=threads,
-    )
-    return representatives, found
+    with progress_bar("k-means", rule.n_steps(len(sample)), progress) as advance:
+        found = run_kmeans(seen, n_units, rule, rng, advance)
+    return rule.representatives(seen, found.offsets, found.order), found
 
 
 def _share_out(total: int, sizes: IntArray) -> list[int]:
@@ -270,11 +249,8 @@ def _kmeans_in_parts(
     rows: Float32Array,
     parts: list[IntArray],
     n_units: list[int],
-    construction: Construction,
-    normalised: bool,
-    iterations: int,
+    rule: UpdateRule,
     rng: np.random.Generator,
-    threads: int | None,
     progress: bool | None,
 ) -> Assignment:
     """Run k-means in each part by itself and number the units through."""
@@ -283,9 +259,7 @@ def _kmeans_in_parts(
     streams = rng.spawn(len(parts))
     with progress_bar("k-means", len(rows), progress) as advance:
         for part, units, stream in zip(parts, n_units, streams, strict=True):
-            found = run_kmeans(
-                rows[part], units, construction, normalised, iterations, stream, threads, _silent
-            )
+            found = run_kmeans(rows[part], units, rule, stream, _silent)
             labels[part] = first_unit + found.labels
             first_unit += units
             longest = max(longest, found.iterations)
