@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -247,13 +246,10 @@ def _segments(plan: Plan) -> None:
 
 
 def _make_segments(path: Path, vectors: Float32Array, n_segments: int, plan: Plan) -> None:
-    with (
-        mock.patch("memvec.collection._writing.due_to_merge", return_value=[]),
-        _open(path, plan, plan.dim, seal_at=0) as collection,
-    ):
+    with _open(path, plan, plan.dim, seal_at=0) as collection:
         for rows in np.array_split(vectors, n_segments):
             collection.add(rows)
-            collection.seal(progress=False)
+            collection.seal(merge=False, progress=False)
         assert len(collection.stats().segment_sizes) == n_segments
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -25,19 +25,6 @@ _QUERIES_AT_ONCE = 4096
 _MODEL_DRAWS = 10
 # Thresholds for a similarity rest on rows this much below it, too.
 _BELOW = 0.1
-
-
-@dataclass(eq=False)
-class _SplitCalibration(Calibration):
-    """A calibration that shares what is planted, which does not depend on the draw."""
-
-    shared: dict[tuple[float, int, int], CalibrationTable] = field(default_factory=dict)
-
-    def _planted(self, similarity: float, n_queries: int, purpose: int) -> CalibrationTable:
-        key = (similarity, n_queries, purpose)
-        if key not in self.shared:
-            self.shared[key] = super()._planted(similarity, n_queries, purpose)
-        return self.shared[key]
 
 
 @dataclass(frozen=True)
@@ -145,7 +132,6 @@ class Pool:
     index: Index
     table: CalibrationTable
     similarity: float
-    _planted: dict[tuple[float, int, int], CalibrationTable] = field(default_factory=dict)
 
     @classmethod
     def of(cls, index: Index, queries: Float32Array) -> Pool:
@@ -184,21 +170,19 @@ class Pool:
 
     def calibration(self, rows: CalibrationTable) -> Calibration:
         """Return the calibration of the index on given rows instead of its own."""
-        own = self.index._parts.promises.calibration
-        return _SplitCalibration(
-            own.cascades,
-            dataclasses.replace(own.evidence, table=rows),
-            own.designed_for,
-            own.similarities,
-            own.seed,
-            shared=self._planted,
-        )
+        return self._own.with_table(rows)
+
+    @cached_property
+    def _own(self) -> Calibration:
+        index, design = self.index, self.index.design
+        cascades, seed = (index.source.cascade,), index.config.seed
+        return Calibration(cascades, index.evidence, design.similarity, design.similarities, seed)
 
 
 def _rows_of(index: Index, queries: Float32Array, first: int) -> CalibrationTable:
     similarity = index.design.similarity
     table = build_table(index.source.cascade, queries, None, similarity, False)
-    lowest = max(index._parts.evidence.floor, similarity - _BELOW)
+    lowest = max(index.evidence.floor, similarity - _BELOW)
     # The hundred nearest are in a table even where they are far away.
     kept = table.rows(table.cosines >= lowest)
     return dataclasses.replace(kept, queries=kept.queries + first)

@@ -80,7 +80,7 @@ def _walk(root: Path, name: str, model: ImageDescriptor, cache: DescriptorCache)
 def _places(root: Path, model: Triangulation, cache: DescriptorCache) -> None:
     """Print mAP of day_right → day_left: exhaustive, and at each complexity ratio."""
     vectors, queries = (_walk(root, name, model, cache) for name in ("day_left", "day_right"))
-    relevant = _near_frames(len(queries), len(vectors))
+    relevant = near_frames(len(queries), len(vectors))
     whole = exact_top_k(vectors, queries, len(vectors), progress=False).ids
     exhaustive = mean_average_precision(whole, relevant)
     columns = {
@@ -111,7 +111,7 @@ def _variants(root: Path, model: Triangulation) -> None:
         training_bags(find_photos(root / "gardens-point" / "images" / name), sift=model.sift)[0]
         for name in ("day_left", "day_right")
     ]
-    relevant = _near_frames(len(walks[1]), len(walks[0]))
+    relevant = near_frames(len(walks[1]), len(walks[0]))
     rows = []
     for aggregation in ("sum", "democratic"):
         for power in (1.0, 0.5):
@@ -124,7 +124,7 @@ def _variants(root: Path, model: Triangulation) -> None:
     print_table("The same, exhaustive, by aggregation", ["aggregation", "power", "mAP"], rows)
 
 
-def _near_frames(n_queries: int, n_frames: int) -> list[list[int]]:
+def near_frames(n_queries: int, n_frames: int) -> list[list[int]]:
     return [
         [frame for frame in range(n_frames) if abs(frame - query) <= NEAR_FRAMES]
         for query in range(n_queries)
@@ -160,14 +160,14 @@ def _map_at_ratios(
         )
         index = Index.build(vectors, config=config, progress=False)
         for place, ratio in enumerate(RATIOS):
-            threshold = _threshold(index, queries, ratio)
+            threshold = threshold_within(index, queries, ratio)
             top = index.search(queries, len(vectors), threshold=threshold)
             assert top.work.cost_ratio <= ratio + 1e-9
             found[seed, place] = mean_average_precision(top.ids, relevant)
     return found.mean(axis=0).astype(np.float32)
 
 
-def _threshold(index: Index, queries: Float32Array, ratio: float) -> float:
+def threshold_within(index: Index, queries: Float32Array, ratio: float) -> float:
     """Return the lowest threshold τ at which the mean complexity ratio is at most `ratio`."""
     scores, sizes = index.unit_scores(queries), index.unit_sizes
     levels = np.unique(scores)
@@ -206,7 +206,7 @@ def _copies(root: Path, model: Triangulation, cache: DescriptorCache) -> None:
 def _strangers(stored: Described) -> None:
     """Print how many pairs of photographs, none a copy of the other, are above each similarity."""
     frames = np.array(["gardens-point" in Path(path).parts for path in stored.paths])
-    numbers = _numbers(stored.paths)
+    numbers = numbers_in_folders(stored.paths)
     left, right = np.triu_indices(len(numbers), 1)
     walks, objects = frames[left] & frames[right], ~frames[left] & ~frames[right]
     apart = np.abs(numbers[left] - numbers[right])
@@ -226,7 +226,7 @@ def _strangers(stored: Described) -> None:
     print_table(title, ["pairs of", "all", *(f"≥ {s}" for s in SIMILARITIES)], rows)
 
 
-def _numbers(paths: list[str]) -> np.ndarray:
+def numbers_in_folders(paths: list[str]) -> np.ndarray:
     """Return of each path its number in its folder."""
     seen: Counter[Path] = Counter()
     numbers = []

@@ -12,7 +12,7 @@ import memvec
 from memvec.collection import _joins, _pairs
 from memvec.collection._groups import Components, grouped
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.search import _source
+from memvec.search import UnitSource
 from naive import DictCollection, memory_vector, unit_rows
 
 DIM = 5
@@ -20,7 +20,7 @@ DIM = 5
 
 @pytest.fixture(autouse=True)
 def _small_segments_are_searched(monkeypatch):
-    monkeypatch.setattr(_source, "_FEW_ROWS", 5)
+    monkeypatch.setattr(UnitSource, "few_rows", 5)
     monkeypatch.setattr(_pairs, "_QUERIES_AT_ONCE", 7)
     monkeypatch.setattr(_joins, "_STARS_AT_ONCE", 7)
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
 )
 
 import memvec
-from memvec.search import _source
+from memvec.search import UnitSource
 from naive import DictCollection
 
 DIM = 4
@@ -43,7 +43,7 @@ class CollectionMachine(RuleBasedStateMachine):
         self.folder = self.parent / "0.mv"
         self.n_kills = 0
         self.twin = DictCollection()
-        self.few_rows, _source._FEW_ROWS = _source._FEW_ROWS, 5
+        self.few_rows, UnitSource.few_rows = UnitSource.few_rows, 5
         self.collection = memvec.open(
             self.folder, dim=DIM, config=CONFIG, seal_at=12, background=False
         )
@@ -52,7 +52,7 @@ class CollectionMachine(RuleBasedStateMachine):
         if hasattr(self, "collection"):
             self.collection.close()
             shutil.rmtree(self.parent)
-            _source._FEW_ROWS = self.few_rows
+            UnitSource.few_rows = self.few_rows
 
     @rule(names=some_names, data=st.data())
     def add(self, names, data):

@@ -259,6 +259,15 @@ def test_those_who_add_wait_where_too_much_waits(path, vectors):
         assert collection.stats().n_waiting < 5
 
 
+def test_merging_can_be_left_for_later(collection, vectors):
+    for row in vectors[:12]:
+        collection.add([row])
+        collection.seal(merge=False)
+    assert sizes(collection) == (1,) * 12
+    assert collection.seal() == 0
+    assert sizes(collection) == (12,)
+
+
 def test_few_rows_are_not_merged_with_many(collection):
     rows = np.random.default_rng(8).standard_normal((230, DIM))
     collection.add(rows[:200])

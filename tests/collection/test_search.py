@@ -15,7 +15,7 @@ from memvec.collection._reading import Reading
 from memvec.errors import CorruptIndexError, InvalidTypeError, InvalidValueError
 from memvec.evaluation import miss_rate
 from memvec.matches import Matches
-from memvec.search import _source
+from memvec.search import UnitSource
 from naive import DictCollection
 
 DIM = 8
@@ -33,7 +33,7 @@ def top_of(hits):
 @pytest.fixture(autouse=True)
 def _small_segments_are_searched(monkeypatch):
     """As large ones are, rather than scored one by one."""
-    monkeypatch.setattr(_source, "_FEW_ROWS", 5)
+    monkeypatch.setattr(UnitSource, "few_rows", 5)
 
 
 @pytest.fixture

@@ -89,7 +89,7 @@ def test_draws_part_the_queries():
 
 
 def test_rows_of_the_pool_are_those_of_the_index():
-    own, pooled = pool("low-rank").index._parts.evidence.table, pool("low-rank").table
+    own, pooled = pool("low-rank").index.calibration_table, pool("low-rank").table
     lowest = pooled.cosines.min()
     assert own.n_queries == 200
     left, right = own.rows(own.cosines >= lowest), pooled.rows(pooled.queries < 200)

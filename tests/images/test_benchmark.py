@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.image_copies import CHANGES, copy_of
-from benchmarks.images import _near_frames, _numbers, _threshold
+from benchmarks.images import near_frames, numbers_in_folders, threshold_within
 from click.testing import CliRunner
 
 from images.scenes import write_scenes
@@ -33,7 +33,7 @@ def test_threshold_is_the_lowest_within_the_ratio():
     config = IndexConfig(assignment="random", unit_size=10, codes="none", levels=1, reserve=0)
     index = Index.build(vectors, config=config)
     for ratio in (0.1, 0.3, 0.7, 1.0):
-        threshold = _threshold(index, queries, ratio)
+        threshold = threshold_within(index, queries, ratio)
         within = index.search(queries, 5, threshold=threshold).work.cost_ratio
         scores = np.unique(index.unit_scores(queries))
         lower = scores[scores < threshold].max()
@@ -42,11 +42,11 @@ def test_threshold_is_the_lowest_within_the_ratio():
 
 
 def test_near_frames_end_with_the_walk():
-    assert _near_frames(2, 5) == [[0, 1, 2], [0, 1, 2, 3]]
+    assert near_frames(2, 5) == [[0, 1, 2], [0, 1, 2, 3]]
 
 
 def test_photographs_are_numbered_folder_by_folder():
-    assert _numbers(["a/x", "a/y", "b/x", "a/z"]).tolist() == [0, 1, 0, 2]
+    assert numbers_in_folders(["a/x", "a/y", "b/x", "a/z"]).tolist() == [0, 1, 0, 2]
 
 
 def test_command_names_the_folder_that_is_missing(tmp_path):

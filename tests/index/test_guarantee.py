@@ -11,7 +11,7 @@ from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import CorruptIndexError, InvalidTypeError, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
-from memvec.guarantee import Certificate, ThresholdFamily
+from memvec.guarantee import Certificate
 from memvec.storage import open_folder, write_folder
 
 DIM = 48
@@ -55,26 +55,6 @@ def test_a_surer_level_misses_no_more_in_large_units():
     }
     for expected, sure in zip(hits["expected"], hits["high_probability"], strict=True):
         assert set(expected.ids) <= set(sure.ids)
-
-
-def test_stages_are_weighed_by_pairs_just_below_the_threshold(index):
-    calibration = index._parts.promises.calibration
-
-    def direction(similarity):
-        return calibration.family(similarity, 0.05, natural=True).direction
-
-    cascade = calibration.cascades[0]
-    for similarity in (0.7, 0.78):
-        below = calibration.table.just_below(similarity, 0.1)
-        assert below.n_queries >= 200
-        shares, most = cascade.stage_shares, cascade.most_slack
-        expected = ThresholdFamily.of_pairs(below, shares, most, 0.05).direction
-        np.testing.assert_array_equal(direction(similarity), expected)
-    assert (direction(0.7) != direction(0.78)).any()
-    # Below the similarity of the build, and where few pairs are near, those of the build serve.
-    assert calibration.table.just_below(1.0, 0.1).n_queries < 200
-    for similarity in (0.6, 1.0):
-        np.testing.assert_array_equal(direction(similarity), direction(0.7))
 
 
 def test_the_level_of_the_build_is_the_default():
@@ -376,16 +356,6 @@ def test_certificates_of_the_nearest_say_how_many(index):
     certificate = index.search(QUERIES[:3], 10).certificate
     assert certificate.k == 10
     assert "among the 10 nearest" in str(certificate)
-
-
-def test_a_similarity_in_another_cell_is_solved_once(index):
-    calibration = index._parts.promises.calibration
-    index.range_search(QUERIES[:1], 0.66)
-    index.range_search(QUERIES[:1], 0.7, guarantee="high_probability")
-    before = len(calibration._anchors)
-    index.range_search(QUERIES[:1], 0.6641)
-    index.range_search(QUERIES[:1], np.float32(0.7), guarantee="high_probability")
-    assert len(calibration._anchors) == before
 
 
 def test_an_opened_index_keeps_its_promises(index, tmp_path):

@@ -114,15 +114,17 @@ class Collection:
         """
         return self._writing.delete(ids, "Collection.delete")
 
-    def seal(self, *, progress: bool | None = None) -> int:
+    def seal(self, *, merge: bool = True, progress: bool | None = None) -> int:
         """Make a segment of all vectors that wait; return how many it holds.
 
         Parameters
         ----------
+        merge : bool, default True
+            Make one segment of ten of about the same size, too; False leaves that to the next time.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
-        return self._writing.seal(progress)
+        return self._writing.seal(progress, merge=merge)
 
     def compact(self, *, progress: bool | None = None) -> int:
         """Make one segment of everything, without what was deleted; return how many it holds.

@@ -95,7 +95,7 @@ class Writing:
                 store.publish(store.state.without(np.array(keys, dtype=np.int64)))
         return len(keys)
 
-    def seal(self, progress: bool | None) -> int:
+    def seal(self, progress: bool | None, *, merge: bool = True) -> int:
         """Make a segment of all vectors that wait; return how many it holds."""
         store = self._store
         store.check_writable()
@@ -104,7 +104,7 @@ class Writing:
             n_rows = 0
             if len(store.state.waiting.keys):
                 n_rows = rewrite(store, [], waiting=True, progress=progress)
-            while due := due_to_merge(store):
+            while merge and (due := due_to_merge(store)):
                 rewrite(store, due, waiting=False, progress=progress)
             return n_rows
 

@@ -116,6 +116,13 @@ class Calibration:
     def _families(self) -> Families:
         return Families(self.cascades, self.table, self._planting, self.designed_for)
 
+    def with_table(self, table: CalibrationTable) -> Calibration:
+        """Return the calibration on other rows; what is planted rests on none, and is shared."""
+        evidence = replace(self.evidence, table=table)
+        made = Calibration(self.cascades, evidence, self.designed_for, self.similarities, self.seed)
+        made._planting = self._planting
+        return made
+
     def family(self, similarity: float, miss_rate: float, *, natural: bool) -> ThresholdFamily:
         """Return how strict the stages are against each other at a similarity."""
         return self._families.at(similarity, miss_rate, natural)

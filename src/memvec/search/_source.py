@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from memvec.search._float_units import FloatUnits
 from memvec.search._plain_rows import scan_rows
 from memvec.types import BoolArray, Float32Array, IntArray
 
-# Where a filter leaves fewer rows of a source than this, they are scored one by one: for 300 of
-# 384 dimensions that takes about as long as a search of 10,000 rows, 0.2 ms.
-_FEW_ROWS = 300
 # Where one row in so many is allowed or fewer, these are copied to be scored.
 _SPARSE = 4
 # So few queries are compared one by one: products of matrices pay off for more.
@@ -33,7 +30,7 @@ _FEW_QUERIES = 16
 
 def are_few(n_rows: int, times: int = 1) -> bool:
     """Tell whether so few rows are allowed that all of them are scored."""
-    return n_rows < times * _FEW_ROWS
+    return n_rows < times * UnitSource.few_rows
 
 
 class Source(Protocol):
@@ -87,6 +84,9 @@ class UnitSource:
     """
 
     cascade: CodeUnits | FloatUnits
+    #: Where a filter leaves fewer rows than this, they are scored one by one: for 300 of 384
+    #: dimensions that takes about as long as a search of 10,000 rows, 0.2 ms.
+    few_rows: ClassVar[int] = 300
 
     @cached_property
     def bounds(self) -> BoundedSearch:

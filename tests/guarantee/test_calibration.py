@@ -1,0 +1,67 @@
+"""Slack that is solved on the calibration table of an index."""
+
+import numpy as np
+import pytest
+
+from clouds import around
+from memvec import Index
+from memvec.guarantee import Calibration, Promises, Request, Rule, ThresholdFamily
+
+
+@pytest.fixture(scope="module")
+def calibration():
+    # With cosines of about 0.8 to each other inside a cluster.
+    centres = np.random.default_rng(1).standard_normal((300, 48))
+    index = Index.build(
+        around(centres, 0.5, 2, 12_000), similarity=0.7, miss_rate=0.05, similarities=(0.6, 0.7)
+    )
+    design = index.design
+    cascades, seed = (index.source.cascade,), index.config.seed
+    return Calibration(cascades, index.evidence, design.similarity, design.similarities, seed)
+
+
+def test_stages_are_weighed_by_pairs_just_below_the_threshold(calibration):
+    def direction(similarity):
+        return calibration.family(similarity, 0.05, natural=True).direction
+
+    cascade = calibration.cascades[0]
+    for similarity in (0.7, 0.78):
+        below = calibration.table.just_below(similarity, 0.1)
+        assert below.n_queries >= 200
+        shares, most = cascade.stage_shares, cascade.most_slack
+        expected = ThresholdFamily.of_pairs(below, shares, most, 0.05).direction
+        np.testing.assert_array_equal(direction(similarity), expected)
+    assert (direction(0.7) != direction(0.78)).any()
+    # Below the similarity of the build, and where few pairs are near, those of the build serve.
+    assert calibration.table.just_below(1.0, 0.1).n_queries < 200
+    for similarity in (0.6, 1.0):
+        np.testing.assert_array_equal(direction(similarity), direction(0.7))
+
+
+def test_a_similarity_in_another_cell_is_solved_once(calibration):
+    expected = Request(0.05, "expected", 0.95, explicit=False)
+    surely = Request(0.05, "high_probability", 0.95, explicit=True)
+    promises = Promises(calibration, expected)
+    for similarity, request in ((0.66, expected), (0.7, surely)):
+        promises.for_range(similarity, request, "test")
+    before = len(calibration._anchors)
+    assert before > 0
+    for similarity, request in ((0.6641, expected), (float(np.float32(0.7)), surely)):
+        promises.for_range(similarity, request, "test")
+    assert len(calibration._anchors) == before
+
+
+def test_calibrations_of_other_rows_share_what_is_planted(calibration):
+    table = calibration.table
+    some = table.rows(table.queries < 150)
+    other = calibration.with_table(some)
+    assert (other.table, calibration.table) == (some, table)
+    rule = Rule("expected", 0.05)
+    assert not other.for_range(0.7, rule).certificate.planted
+    # Planted at 0.1, where no matches were looked for; and solved on other rows at 0.7.
+    planted = calibration.for_range(0.1, rule).certificate
+    assert planted.planted
+    assert other.for_range(0.1, rule).certificate.thresholds == planted.thresholds
+    assert other._planting is calibration._planting
+    seen = [one.for_range(0.7, rule).certificate.n_queries for one in (other, calibration)]
+    assert seen[0] == 150 < seen[1]
