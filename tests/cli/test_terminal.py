@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -96,8 +98,8 @@ def test_problems_print_no_control_characters(evil, damage):
     if damage == "segment":
         next(Path(MV).glob("segments/*/g*/vectors.npy")).write_bytes(b"x")
     else:
-        with memvec.open(MV) as collection:
-            collection._store.catalog.execute("UPDATE items SET metadata = '{\"i\": 7}'")
+        with closing(sqlite3.connect(Path(MV) / "catalog.sqlite")) as catalog, catalog:
+            catalog.execute("UPDATE items SET metadata = '{\"i\": 7}'")
     for command, text in (("check", "Problems: "), ("repair", "repairs;")):
         code, output = printed(command, MV)
         assert text in output

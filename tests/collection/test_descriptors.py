@@ -114,7 +114,7 @@ def test_mapped_bytes_outlive_the_name_and_stay_private(tmp_path):
 
 
 def test_what_cannot_be_mapped_is_the_error_of_the_system(monkeypatch, tmp_path):
-    monkeypatch.setattr("memvec.storage._mapping.mmap.MAP_PRIVATE", 0)
+    monkeypatch.setattr("mmap.MAP_PRIVATE", 0)
     (tmp_path / "file").write_bytes(b"abc")
     with pytest.raises(OSError, match=r"Invalid argument.*file"):
         mapped(tmp_path / "file")

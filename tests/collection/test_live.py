@@ -14,6 +14,7 @@ import memvec
 from clouds import around
 from memvec.errors import DriftWarning, InvalidValueError
 from memvec.evaluation import count_misses, exact_range
+from memvec.guarantee import DriftWatch
 
 DIM = 32
 CENTRES = np.random.default_rng(1).standard_normal((200, DIM))
@@ -88,22 +89,27 @@ def test_filtered_searches_are_not_watched(collection):
     assert (health.n_queries, health.drift.n_queries, health.shadows) == (3000, 0, {})
 
 
-def test_the_watch_starts_again_where_segments_change(collection):
+def test_the_watch_starts_again_where_segments_change(collection, monkeypatch):
+    begin, begun = DriftWatch.__init__, []
+    monkeypatch.setattr(DriftWatch, "__init__", lambda *a: begun.append(a[0]) or begin(*a))
+
+    def watches():
+        return len(begun), collection.health.drift.n_questions
+
     quietly(collection, tight(30, 2000))
     seen = collection.health.drift.n_queries
-    [watch] = collection._searches.live.monitor._watches.values()
+    assert watches() == (1, 1)
     collection.seal(progress=False)
     quietly(collection, tight(31, 2000))
-    [other] = collection._searches.live.monitor._watches.values()
-    assert (watch.number, other.number) == (1, 2)
+    assert watches() == (2, 1)
     assert collection.health.drift.n_queries > seen
     # A few deletes leave it as it is, many do not.
     collection.delete(range(2 * SIZE + 100, 2 * SIZE + 110))
     quietly(collection, tight(32, 2000))
-    assert [one.number for one in collection._searches.live.monitor._watches.values()] == [2]
+    assert watches() == (2, 1)
     collection.delete(range(3 * SIZE, 3 * SIZE + 2000))
     quietly(collection, tight(33, 2000))
-    assert [one.number for one in collection._searches.live.monitor._watches.values()] == [3]
+    assert watches() == (3, 1)
 
 
 def test_the_monitor_holds_no_state(collection):
