@@ -504,7 +504,8 @@ class Collection:
             Show a bar; None shows it on a terminal.
         """
         caller = "Collection.measure"
-        rows = sampled(self._rows(queries, caller), sample, 0, caller)
+        seed = self.settings.config.seed
+        rows = sampled(self._rows(queries, caller), sample, seed, caller)
         promise = miss_rate, guarantee, confidence
         asked = self._searches.inquiry(similarity, promise, where, None, caller)
         return self._searches.measure(rows, asked, progress)

@@ -267,13 +267,15 @@ class Index:
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
+        threshold: float | None = None,
+        units: int | None = None,
         threads: int | None = None,
     ) -> IntArray:
         """Count everything above a similarity, for each query.
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, confidence, threads
+        queries, similarity, miss_rate, guarantee, confidence, threshold, units, threads
             As in :meth:`range_search`.
 
         Examples
@@ -288,6 +290,8 @@ class Index:
             miss_rate=miss_rate,
             guarantee=guarantee,
             confidence=confidence,
+            threshold=threshold,
+            units=units,
             threads=threads,
         ).counts
 
