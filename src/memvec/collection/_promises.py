@@ -14,7 +14,6 @@ import threading
 import weakref
 import zlib
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,7 +30,6 @@ from memvec.collection._waiting_codes import CodeScans, WaitingCodes
 from memvec.guarantee import (
     Calibration,
     CalibrationTable,
-    Certificate,
     Evidence,
     Guarantee,
     Level,
@@ -40,8 +38,6 @@ from memvec.guarantee import (
     Plan,
     Promises,
     Request,
-    Thresholds,
-    complete_plan,
     known_ranks,
     lowest_cosine,
     lowest_known,
@@ -56,10 +52,6 @@ _Names: TypeAlias = tuple[int, ...]
 _MOST_KEPT = 128 << 20
 # Smaller rates do not allow for what codes of waiting vectors lose.
 _LEAST_RATE = 1e-4
-# Where fewer drawn matches of crowded queries pass a filter, they say too little of the others.
-_FEWEST_DRAWN = 20
-_CALIBRATED = "calibrated on the matches that pass"
-_NOT_CALIBRATED = "not calibrated"
 
 
 class JointPromises:
@@ -110,42 +102,17 @@ class JointPromises:
         """Return what is asked for, checked."""
         return self._default.replaced(miss_rate, guarantee, confidence, where)
 
-    def of_range(
-        self,
-        state: State,
-        passing: Sequence[BoolArray],
-        similarity: float,
-        request: Request,
-        where: str,
-        *,
-        filtered: bool,
-        by_units: bool,
-    ) -> Plan:
-        """Return how to find everything above a similarity, and what comes of it.
+    def for_ranges(self, state: State, passing: Sequence[BoolArray]) -> Promises:
+        """Return what is promised about ranges of the rows that count."""
+        return self._joint(state, self.sample(state), passing, self._least)
 
-        Parameters
-        ----------
-        passing : sequence of ndarray
-            Which rows of each part count.
-        filtered : bool
-            Whether a filter took some out, besides what was deleted.
-        by_units : bool
-            Whether waiting vectors are tested by open units, at the level of the model, instead of
-            one by one.
-        """
-        if request.guarantee == "exact" or not (state.segments or by_units):
-            return complete_plan(similarity, _state_of(state))
-        by_law = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
-        if not state.segments:
-            return Plan(Thresholds.one(similarity, np.zeros(1)), by_law)
-        sample = self._samples.of(state)
-        joint = self._joint(state, sample, passing, self._least)
-        plan = joint.for_range(similarity, request, where)
-        certificate = _of_sample(plan.certificate, sample, state)
-        certificate = _of_passing(certificate, joint.calibration.table, similarity, filtered)
-        if by_units and not certificate.complete:
-            certificate = by_law
-        return replace(plan, certificate=_settled(certificate))
+    def for_ranks(self, state: State) -> Promises:
+        """Return what is promised about the nearest of everything that was not deleted."""
+        return self._joint(state, self.sample(state), _alive(state), -np.inf)
+
+    def sample(self, state: State) -> Sample:
+        """Return the calibration queries."""
+        return self._samples.of(state)
 
     def waiting_codes(self, state: State, request: Request) -> WaitingCodes | None:
         """Return what waits and is scanned by codes; none where a rate allows for no loss."""
@@ -155,71 +122,18 @@ class JointPromises:
         self, state: State, similarity: float, request: Request, level: Level
     ) -> tuple[NeededSlack, Float64Array] | None:
         """Return how to tell the slack that matches need, and that of the calibration queries."""
-        return self._living(state).needed_slack(similarity, request, level)
+        return self.for_ranges(state, _alive(state)).needed_slack(similarity, request, level)
 
     def support(self, state: State, similarity: float) -> tuple[int, int]:
         """Return how many calibration queries have living matches, and how many are needed."""
-        promises = self._living(state)
+        promises = self.for_ranges(state, _alive(state))
         return promises.calibration.n_calibration_queries(similarity), promises.queries_needed
 
-    def _living(self, state: State) -> Promises:
-        """Return the promise for ranges of everything that was not deleted."""
-        alive = [part.alive for part in state.parts]
-        return self._joint(state, self._samples.of(state), alive, self._least)
-
-    def of_best(
-        self,
-        state: State,
-        passing: Sequence[BoolArray],
-        k: int,
-        request: Request,
-        where: str,
-        *,
-        filtered: bool,
-        scanned: bool = False,
-    ) -> Plan:
-        """Return how to find the k nearest, and what comes of it.
-
-        Parameters
-        ----------
-        passing, filtered
-            As in :meth:`of_range`.
-        scanned : bool
-            Whether so few pass that all of them are compared.
-        """
-        if scanned or not state.segments:
-            return complete_plan(None, _state_of(state))
-        if request.guarantee == "exact":
-            fast = request.lowered()
-            first = self.of_best(state, passing, k, fast, where, filtered=filtered)
-            return complete_plan(None, _state_of(state), first)
-        sample = self._samples.of(state)
-        # What was deleted has left gaps in the ranks, as a filter does.
-        has_gaps = any(part.n_alive < len(part.keys) for part in state.segments)
-        plan = None
-        if filtered or has_gaps:
-            plan = self._best_passing(state, sample, passing, k, request)
-        about = _CALIBRATED if plan else _NOT_CALIBRATED
-        if plan is None:
-            joint = self._joint(state, sample, [part.alive for part in state.parts], -np.inf)
-            plan = joint.for_best(k, request, where)
-            if has_gaps and not plan.certificate.complete:
-                plan = joint.calibration.everything(None, request.miss_rate)
-        certificate = _of_sample(plan.certificate, sample, state)
-        if filtered and not certificate.complete:
-            certificate = replace(certificate, filter=about)
-        return replace(plan, certificate=_settled(certificate))
-
-    def _best_passing(
-        self,
-        state: State,
-        sample: Sample,
-        passing: Sequence[BoolArray],
-        k: int,
-        request: Request,
+    def best_passing(
+        self, state: State, passing: Sequence[BoolArray], k: int, request: Request
     ) -> Plan | None:
         """Return how to find the k nearest that pass; None where too little is known of them."""
-        arrays = tuple(passing[: len(state.segments)])
+        arrays, sample = tuple(passing[: len(state.segments)]), self.sample(state)
 
         def made() -> _Ranked:
             whole = self._whole(state, sample, -np.inf)
@@ -309,7 +223,7 @@ class JointPromises:
             null_law=self.null_law(state),
             left_out=0 if given is None else given.n_left_out,
             calibrated=segments[-1].evidence.calibrated if given is None else given.calibrated,
-            state=_state_of(state) or "",
+            state=state_of(state) or "",
         )
         cascades = tuple(index.source.cascade for index in segments)
         seed = segments[0].config.seed
@@ -336,15 +250,8 @@ class _Ranked(NamedTuple):
     plan: Plan | None
 
 
-def _of_sample(certificate: Certificate, sample: Sample, state: State) -> Certificate:
-    """Return a certificate that says what its calibration queries are a sample of."""
-    n_living, n_stored = state.n_items, sum(len(part.keys) for part in state.parts)
-    if certificate.source is not None:
-        certificate = replace(certificate, deleted=(n_stored - n_living) / n_stored)
-    if certificate.source != "reserve":
-        return certificate
-    stale = (n_living - sample.population) / n_living
-    return replace(certificate, population=sample.population, stale=stale)
+def _alive(state: State) -> list[BoolArray]:
+    return [part.alive for part in state.parts]
 
 
 def _numbers(state: State) -> _Numbers:
@@ -364,34 +271,7 @@ def _n_bytes(arrays: Sequence[BoolArray]) -> int:
     return sum(int(one.nbytes) for one in arrays)
 
 
-def _of_passing(
-    certificate: Certificate,
-    table: CalibrationTable | None,
-    similarity: float,
-    filtered: bool,
-) -> Certificate:
-    """Return a certificate that says what is known of the matches that a filter leaves."""
-    if table is not None and (filtered or certificate.deleted > 0):
-        # How many of those that drawn matches stand for were taken out, nobody counted.
-        drawn = bool((table.copies > 1).any())
-        certificate = replace(certificate, estimated=certificate.estimated or drawn)
-    if not filtered:
-        return certificate
-    about = _NOT_CALIBRATED
-    if certificate.natural and table is not None:
-        known = table.effective_rows(similarity) >= _FEWEST_DRAWN
-        about = _CALIBRATED if known else _NOT_CALIBRATED
-    return replace(certificate, filter=about)
-
-
-def _settled(certificate: Certificate) -> Certificate:
-    """Return a certificate that says it misses nothing where it does, whatever was allowed."""
-    if not certificate.complete:
-        return certificate
-    return replace(certificate, miss_rate=0.0, bound=0.0)
-
-
-def _state_of(state: State) -> str | None:
+def state_of(state: State) -> str | None:
     """Return a fingerprint of all segments; None without any."""
     states = [part.rows.index.evidence.state for part in state.segments]
     if len(states) < 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,11 +12,22 @@ import numpy as np
 
 from memvec.collection._given import GivenQueries
 from memvec.collection._open_units import OpenUnits
-from memvec.collection._promises import JointPromises
+from memvec.collection._promises import JointPromises, state_of
 from memvec.collection._settings import Settings
 from memvec.collection._state import State
 from memvec.collection._waiting_source import WaitingSource
-from memvec.guarantee import Level, Monitor, NeededSlack, Plan, RecentQueries, Request
+from memvec.guarantee import (
+    Certificate,
+    Level,
+    Monitor,
+    NeededSlack,
+    Plan,
+    Promises,
+    RecentQueries,
+    Request,
+    Thresholds,
+    complete_plan,
+)
 from memvec.index import shadow_share
 from memvec.search import Scope, Searched, Source, are_few
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
@@ -24,6 +35,10 @@ from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 # Where the k nearest are looked for among fewer rows than so many times as many, all are scored: a
 # search takes a look or several, and a range.
 _FEW_TIMES = 4
+# Where fewer drawn matches of crowded queries pass a filter, they say too little of the others.
+_FEWEST_DRAWN = 20
+_CALIBRATED = "calibrated on the matches that pass"
+_NOT_CALIBRATED = "not calibrated"
 # The watch for drift starts again where so much more of the segments was deleted.
 _DELETED_STEPS = 20
 
@@ -104,30 +119,76 @@ class Question:
         return sum(int(np.count_nonzero(some)) for some in self.passing)
 
     def range_plan(self, similarity: float, request: Request, where: str) -> Plan:
-        """Return how to find everything above a similarity."""
-        return self.promises.of_range(
-            self.state,
-            self.passing,
-            similarity,
-            request,
-            where,
-            filtered=self.filtered,
-            by_units=self.open_units is not None,
-        )
+        """Return how to find everything above a similarity, and what comes of it."""
+        state, by_units = self.state, self.open_units is not None
+        if request.guarantee == "exact" or not (state.segments or by_units):
+            return complete_plan(similarity, state_of(state))
+        by_law = Certificate("model", similarity=similarity, miss_rate=request.miss_rate)
+        if not state.segments:
+            return Plan(Thresholds.one(similarity, np.zeros(1)), by_law)
+        joint = self.promises.for_ranges(state, self.passing)
+        plan = joint.for_range(similarity, request, where)
+        certificate = self._of_passing(self._of_sample(plan.certificate), joint, similarity)
+        if by_units and not certificate.complete:
+            certificate = by_law
+        return replace(plan, certificate=_settled(certificate))
 
     def nearest_plan(self, k: int, request: Request, where: str) -> Plan:
         """Return how to find the k nearest; where few rows count, all of them are compared."""
         few = are_few(self.n_passing, _FEW_TIMES)
-        plan = self.promises.of_best(
-            self.state,
-            self.passing,
-            k,
-            request,
-            where,
-            filtered=self.filtered,
-            scanned=self.filtered and few,
-        )
+        if (self.filtered and few) or not self.state.segments:
+            return complete_plan(None, state_of(self.state))
+        plan = self._calibrated_nearest_plan(k, request, where)
         return Plan(None, plan.certificate) if few else plan
+
+    def _calibrated_nearest_plan(self, k: int, request: Request, where: str) -> Plan:
+        state, plan = self.state, None
+        if request.guarantee == "exact":
+            first = self._calibrated_nearest_plan(k, request.lowered(), where)
+            return complete_plan(None, state_of(state), first)
+        # What was deleted has left gaps in the ranks, as a filter does.
+        has_gaps = any(part.n_alive < len(part.keys) for part in state.segments)
+        if self.filtered or has_gaps:
+            plan = self.promises.best_passing(state, self.passing, k, request)
+        about = _CALIBRATED if plan else _NOT_CALIBRATED
+        if plan is None:
+            joint = self.promises.for_ranks(state)
+            plan = joint.for_best(k, request, where)
+            if has_gaps and not plan.certificate.complete:
+                plan = joint.calibration.everything(None, request.miss_rate)
+        certificate = self._of_sample(plan.certificate)
+        if self.filtered and not certificate.complete:
+            certificate = replace(certificate, filter=about)
+        return replace(plan, certificate=_settled(certificate))
+
+    def _of_sample(self, certificate: Certificate) -> Certificate:
+        """Return a certificate that says what its calibration queries are a sample of."""
+        state = self.state
+        n_living, n_stored = state.n_items, sum(len(part.keys) for part in state.parts)
+        if certificate.source is not None:
+            certificate = replace(certificate, deleted=(n_stored - n_living) / n_stored)
+        if certificate.source != "reserve":
+            return certificate
+        population = self.promises.sample(state).population
+        stale = (n_living - population) / n_living
+        return replace(certificate, population=population, stale=stale)
+
+    def _of_passing(
+        self, certificate: Certificate, joint: Promises, similarity: float
+    ) -> Certificate:
+        """Return a certificate that says what is known of the matches that a filter leaves."""
+        table = joint.calibration.table
+        if table is not None and (self.filtered or certificate.deleted > 0):
+            # How many of those that drawn matches stand for were taken out, nobody counted.
+            drawn = bool((table.copies > 1).any())
+            certificate = replace(certificate, estimated=certificate.estimated or drawn)
+        if not self.filtered:
+            return certificate
+        about = _NOT_CALIBRATED
+        if certificate.natural and table is not None:
+            known = table.effective_rows(similarity) >= _FEWEST_DRAWN
+            about = _CALIBRATED if known else _NOT_CALIBRATED
+        return replace(certificate, filter=about)
 
     def watched(self, similarity: float, request: Request, level: Level) -> WatchedRange:
         """Return a range as the watch for drift sees it."""
@@ -186,6 +247,13 @@ class WatchedRange:
                 scores, slopes = np.full((2, len(ids), found[0].shape[1]), np.nan, np.float32)
             scores[here], slopes[here] = found
         return scores, slopes
+
+
+def _settled(certificate: Certificate) -> Certificate:
+    """Return a certificate that says it misses nothing where it does, whatever was allowed."""
+    if not certificate.complete:
+        return certificate
+    return replace(certificate, miss_rate=0.0, bound=0.0)
 
 
 def default_share(state: State, dim: int) -> float:

@@ -254,7 +254,7 @@ class Index:
             found = search_selected(cascade, select, rows, level, threads)
             return _hits(found, promise_of_selection(everything, level), parts)
         share = self._shadow if shadow is None else share_of_queries(shadow, where)
-        plan = parts.range_plan(level, request, where)
+        plan = parts.promises.for_range(level, request, where)
         found = find_range(parts, rows, level, plan, threads)
         certificate = observe_range(parts, monitor, rows, found, plan, request, share)
         return _hits(found, certificate, parts)

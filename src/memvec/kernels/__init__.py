@@ -6,6 +6,13 @@ from memvec.kernels._cascade import BLOCK, N_COUNTS, N_STAGES, PREFIX_STAGE, sea
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
 from memvec.kernels._nearby import keep_nearest, nearest_of_groups, second_of_groups
 from memvec.kernels._nearest import keep_best
+from memvec.kernels._query_blocks import (
+    ALL_ALLOWED,
+    ANYTHING,
+    Room,
+    room_for,
+    search_blocks,
+)
 from memvec.kernels._rotation import RADIX, rotate, rotate_rows
 from memvec.kernels._scores import canonical_score_pairs, float32_slack
 from memvec.kernels._search import (
@@ -20,6 +27,8 @@ from memvec.kernels._threads import blocks, default_threads, run_blocks
 from memvec.kernels._units import CONSTRUCTION_CODES, build_units
 
 __all__ = [
+    "ALL_ALLOWED",
+    "ANYTHING",
     "BLOCK",
     "CONSTRUCTION_CODES",
     "EIGENVALUE_CUT",
@@ -29,6 +38,7 @@ __all__ = [
     "PREFIX_STAGE",
     "RADIX",
     "WORD",
+    "Room",
     "blocks",
     "build_units",
     "calibrate_codes",
@@ -44,10 +54,12 @@ __all__ = [
     "keep_nearest",
     "nearest_of_groups",
     "quantise_query",
+    "room_for",
     "rotate",
     "rotate_rows",
     "run_blocks",
     "score_units",
+    "search_blocks",
     "search_bounded",
     "search_codes",
     "search_vectors",

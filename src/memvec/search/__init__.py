@@ -1,6 +1,6 @@
 """Sources, and the one path through them: thresholds, bounds, the k nearest, one result."""
 
-from memvec.search._blocks import ALL_ALLOWED, ANYTHING
+from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.search._bounds import BoundedSearch, Caps
 from memvec.search._code_units import CodeUnits
 from memvec.search._explain import Explanation, StageView, draw_unit_test, stage_views
@@ -9,7 +9,9 @@ from memvec.search._hits import HitRow, Hits, IdArray, Searched, TopHits, Work
 from memvec.search._nearest import search_nearest
 from memvec.search._plain_rows import PlainRows, scan_rows
 from memvec.search._searcher import (
+    Scope,
     Target,
+    compare_scopes,
     explain,
     find_nearest,
     find_range,
@@ -18,6 +20,7 @@ from memvec.search._searcher import (
     observe_range,
     rate_of_recall,
     sampled,
+    search_scopes,
 )
 from memvec.search._selected import (
     Select,
@@ -27,13 +30,10 @@ from memvec.search._selected import (
     some_unit_selected,
 )
 from memvec.search._source import (
-    Scope,
     Source,
     UnitSource,
     are_few,
-    compare_scopes,
     register_device,
-    search_scopes,
     source_on,
 )
 from memvec.search._units import Units

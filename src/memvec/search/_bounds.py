@@ -11,9 +11,17 @@ import numpy as np
 
 from memvec.checks import UNIT_NORM_TOLERANCE
 from memvec.constructions import memory_vectors
-from memvec.kernels import MATCH_SLACK, float32_slack, run_blocks, search_bounded
+from memvec.kernels import (
+    ALL_ALLOWED,
+    MATCH_SLACK,
+    Room,
+    float32_slack,
+    room_for,
+    run_blocks,
+    search_blocks,
+    search_bounded,
+)
 from memvec.matches import Matches
-from memvec.search._blocks import ALL_ALLOWED, Room, room_for, search_blocks
 from memvec.search._code_units import CodeUnits
 from memvec.search._float_units import FloatUnits
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray

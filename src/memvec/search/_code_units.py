@@ -12,9 +12,18 @@ import numpy as np
 
 from memvec.codes import CodeSpace
 from memvec.guarantee import Thresholds
-from memvec.kernels import N_STAGES, PREFIX_STAGE, calibrate_codes, estimate_scores, search_codes
+from memvec.kernels import (
+    ALL_ALLOWED,
+    N_STAGES,
+    PREFIX_STAGE,
+    Room,
+    calibrate_codes,
+    estimate_scores,
+    room_for,
+    search_blocks,
+    search_codes,
+)
 from memvec.matches import Matches
-from memvec.search._blocks import ALL_ALLOWED, Room, room_for, search_blocks
 from memvec.search._units import Units
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordArray
 

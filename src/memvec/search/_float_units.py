@@ -8,9 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from memvec.guarantee import Thresholds
-from memvec.kernels import calibrate_vectors, float32_slack, score_units, search_vectors
+from memvec.kernels import (
+    ALL_ALLOWED,
+    Room,
+    calibrate_vectors,
+    float32_slack,
+    room_for,
+    score_units,
+    search_blocks,
+    search_vectors,
+)
 from memvec.matches import Matches
-from memvec.search._blocks import ALL_ALLOWED, Room, room_for, search_blocks
 from memvec.search._units import Units
 from memvec.theory import MatchLaw
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray

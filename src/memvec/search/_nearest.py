@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 
 from memvec.guarantee import Plan, Thresholds
+from memvec.kernels import ANYTHING
 from memvec.matches import N_COUNTS, Matches, MatchRow
-from memvec.search._blocks import ANYTHING
 from memvec.types import Float32Array, IntArray
 
 #: Finds everything above a similarity with given thresholds; None misses nothing.

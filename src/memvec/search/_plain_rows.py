@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from memvec.guarantee import Thresholds
-from memvec.kernels import collect_matches, run_blocks
+from memvec.kernels import ALL_ALLOWED, collect_matches, run_blocks
 from memvec.matches import Matches, MatchRow
-from memvec.search._blocks import ALL_ALLOWED
 from memvec.search._explain import StageView
 from memvec.types import BoolArray, Float32Array, IntArray
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -22,13 +22,73 @@ from memvec.guarantee import (
     Watched,
     significance,
 )
-from memvec.kernels import canonical_score_pairs
+from memvec.kernels import ALL_ALLOWED, canonical_score_pairs
 from memvec.matches import Matches
 from memvec.search._explain import Explanation
 from memvec.search._hits import Searched
 from memvec.search._nearest import search_nearest
-from memvec.search._source import Scope, Source, compare_scopes, search_scopes
-from memvec.types import Float32Array
+from memvec.search._source import Source
+from memvec.types import BoolArray, Float32Array, IntArray
+
+
+class Scope(NamedTuple):
+    """What of a source a question is about.
+
+    Attributes
+    ----------
+    source : Source
+        What is searched.
+    keys : ndarray of shape (n_rows,) or None
+        What its rows are called; their numbers by default.
+    allowed : ndarray of shape (n_rows,)
+        Which of its rows count; all where it is empty.
+    """
+
+    source: Source
+    keys: IntArray | None = None
+    allowed: BoolArray = ALL_ALLOWED
+
+    @property
+    def n_allowed(self) -> int:
+        """Rows that count."""
+        return int(np.count_nonzero(self.allowed)) if len(self.allowed) else len(self.source)
+
+
+def search_scopes(
+    scopes: Sequence[Scope],
+    queries: Float32Array,
+    similarity: float,
+    thresholds: Thresholds | None,
+    threads: int | None,
+) -> Matches:
+    """Return everything above a similarity in all scopes together."""
+    if len(scopes) == 1 and scopes[0].keys is None:
+        source, _, allowed = scopes[0]
+        return source.search(queries, similarity, thresholds, threads, allowed)
+    found = [
+        _named(source.search(queries, similarity, thresholds, threads, allowed), keys)
+        for source, keys, allowed in scopes
+    ]
+    return Matches.merged(found, len(queries))
+
+
+def compare_scopes(
+    scopes: Sequence[Scope],
+    queries: Float32Array,
+    similarity: float,
+    threads: int | None = None,
+    progress: bool | None = False,
+) -> Matches:
+    """Return everything above a similarity in all scopes together, by comparing everything."""
+    found = [
+        _named(source.compare_all(queries, similarity, threads, allowed, progress), keys)
+        for source, keys, allowed in scopes
+    ]
+    return found[0] if len(scopes) == 1 else Matches.merged(found, len(queries))
+
+
+def _named(found: Matches, keys: IntArray | None) -> Matches:
+    return found if keys is None else found.named(keys)
 
 
 class Target(Protocol):

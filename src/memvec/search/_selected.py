@@ -10,9 +10,8 @@ import numpy as np
 from memvec import checks
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Certificate
-from memvec.kernels import collect_matches, run_blocks
+from memvec.kernels import ALL_ALLOWED, collect_matches, run_blocks
 from memvec.matches import N_COUNTS, Matches, MatchRow
-from memvec.search._blocks import ALL_ALLOWED
 from memvec.search._code_units import CodeUnits
 from memvec.search._float_units import FloatUnits
 from memvec.types import BoolArray, Float32Array, IntArray

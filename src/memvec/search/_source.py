@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -13,8 +13,8 @@ from memvec.checks import message
 from memvec.errors import InvalidValueError
 from memvec.evaluation import exact_range
 from memvec.guarantee import Thresholds
+from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.matches import Matches
-from memvec.search._blocks import ALL_ALLOWED, ANYTHING
 from memvec.search._bounds import BoundedSearch
 from memvec.search._code_units import CodeUnits
 from memvec.search._explain import StageView, stage_views
@@ -154,66 +154,6 @@ class UnitSource:
             return ()
         place = self.cascade.units.places[[row]].astype(np.int64)
         return stage_views(self.cascade, query[np.newaxis], place, thresholds)
-
-
-class Scope(NamedTuple):
-    """What of a source a question is about.
-
-    Attributes
-    ----------
-    source : Source
-        What is searched.
-    keys : ndarray of shape (n_rows,) or None
-        What its rows are called; their numbers by default.
-    allowed : ndarray of shape (n_rows,)
-        Which of its rows count; all where it is empty.
-    """
-
-    source: Source
-    keys: IntArray | None = None
-    allowed: BoolArray = ALL_ALLOWED
-
-    @property
-    def n_allowed(self) -> int:
-        """Rows that count."""
-        return int(np.count_nonzero(self.allowed)) if len(self.allowed) else len(self.source)
-
-
-def search_scopes(
-    scopes: Sequence[Scope],
-    queries: Float32Array,
-    similarity: float,
-    thresholds: Thresholds | None,
-    threads: int | None,
-) -> Matches:
-    """Return everything above a similarity in all scopes together."""
-    if len(scopes) == 1 and scopes[0].keys is None:
-        source, _, allowed = scopes[0]
-        return source.search(queries, similarity, thresholds, threads, allowed)
-    found = [
-        _named(source.search(queries, similarity, thresholds, threads, allowed), keys)
-        for source, keys, allowed in scopes
-    ]
-    return Matches.merged(found, len(queries))
-
-
-def compare_scopes(
-    scopes: Sequence[Scope],
-    queries: Float32Array,
-    similarity: float,
-    threads: int | None = None,
-    progress: bool | None = False,
-) -> Matches:
-    """Return everything above a similarity in all scopes together, by comparing everything."""
-    found = [
-        _named(source.compare_all(queries, similarity, threads, allowed, progress), keys)
-        for source, keys, allowed in scopes
-    ]
-    return found[0] if len(scopes) == 1 else Matches.merged(found, len(queries))
-
-
-def _named(found: Matches, keys: IntArray | None) -> Matches:
-    return found if keys is None else found.named(keys)
 
 
 # How units get to a device, by its name; whoever knows a device says so when it is imported.

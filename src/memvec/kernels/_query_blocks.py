@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from memvec.kernels import run_blocks
+from memvec.kernels._threads import run_blocks
 from memvec.matches import N_COUNTS, Matches
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
