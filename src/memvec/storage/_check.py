@@ -98,6 +98,3 @@ def _checked(folder: Path, manifest: Manifest, file: OpenedFile) -> CheckReport:
             problems.append(str(error))
     sizes = [len(file.content), *(array.size for array in manifest.arrays.values())]
     return CheckReport(tuple(problems), len(sizes), sum(sizes))
-
-
-__all__ = ["CheckReport", "check_saved"]
