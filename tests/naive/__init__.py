@@ -20,6 +20,7 @@ from naive.evaluation import (
     trapezoid_average_precision,
     write_vecs,
 )
+from naive.matches import best, in_order, merged
 from naive.scores import canonical_score, matches, sorted_scores, unit_rows
 from naive.units import (
     best_units,
@@ -36,16 +37,19 @@ from naive.units import (
 
 __all__ = [
     "DictCollection",
+    "best",
     "best_units",
     "canonical_score",
     "columns_by_score",
     "complexity_ratio",
     "disagreement",
     "imbalance",
+    "in_order",
     "levels",
     "mann_whitney",
     "matches",
     "memory_vector",
+    "merged",
     "misses",
     "most_disagreement",
     "passes",
