@@ -2,7 +2,7 @@
 
 from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
-from memvec.kernels._cascade import BLOCK, N_COUNTS, N_STAGES, PREFIX_STAGE, search_codes
+from memvec.kernels._cascade import BLOCK, N_STAGES, PREFIX_STAGE, search_codes
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
 from memvec.kernels._nearby import keep_nearest, nearest_of_groups, second_of_groups
 from memvec.kernels._nearest import keep_best
@@ -17,6 +17,7 @@ from memvec.kernels._rotation import RADIX, rotate, rotate_rows
 from memvec.kernels._scores import canonical_score_pairs, float32_slack
 from memvec.kernels._search import (
     MATCH_SLACK,
+    N_COUNTS,
     calibrate_vectors,
     collect_matches,
     score_units,

@@ -6,18 +6,11 @@ import math
 
 import numpy as np
 
-from memvec.kernels._cascade import (
-    CODES_TESTED,
-    EXACT_PRODUCTS,
-    MEMBERS_TESTED,
-    UNIT_TESTS,
-    UNITS_VISITED,
-)
 from memvec.kernels._codes import WORD, disagreement, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._rotation import rotate
 from memvec.kernels._scores import dot
-from memvec.kernels._search import is_allowed, keep_match, sort_hits
+from memvec.kernels._search import fill_counts, is_allowed, keep_match, sort_hits
 
 # Angles come from float32 sums; this is far more than their error, and loses next to nothing.
 _ANGLE_SLACK = 1e-4
@@ -152,10 +145,7 @@ def search_bounded(
                         continue
                 n_exact += 1
                 count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
-        if count <= ids.shape[0]:
-            sort_hits(ids, scores, bounds[q], count)
-        counts[q, UNIT_TESTS], counts[q, UNITS_VISITED] = n_tests, n_visited
-        counts[q, MEMBERS_TESTED], counts[q, CODES_TESTED] = n_members, n_codes
-        counts[q, EXACT_PRODUCTS] = n_exact
+        sort_hits(ids, scores, bounds[q], count)
+        fill_counts(counts[q], n_tests, n_visited, n_members, n_codes, n_exact)
     bounds[queries.shape[0]] = count
     return count

@@ -10,17 +10,18 @@ from memvec.kernels._cascade import (
     GROUP_STAGE,
     PREFIX_STAGE,
     UNIT_STAGE,
-    quantise_queries,
+    quantised_queries,
 )
-from memvec.kernels._codes import WORD, disagreement
+from memvec.kernels._codes import disagreement
 from memvec.kernels._compile import fast_kernel
 
 
 @fast_kernel
-def _stage_of_pair(words, scale, gain, signs, low, high, total, energy):
+def _stage_of_pair(words, scale, gain, planes, sums, squares):
     """Return what a stage sees of a code: (Σv − 2p)/√Σv² and gain·scale/√Σv²."""
-    spread = np.sqrt(energy)
-    p = disagreement(words, signs, low, high)
+    last = words.shape[0] - 1
+    total, spread = sums[last], np.sqrt(squares[last])
+    p = disagreement(words, planes[0], planes[1], planes[2])
     return (total - np.float32(2 * p)) / spread, gain * scale / spread
 
 
@@ -60,64 +61,33 @@ def calibrate_codes(
     scores, slopes : OUT float32 (n_pairs, N_STAGES)
         A stage that does not test a pair has score ∞ and slope 0.
     """
-    n_queries, n_words = queries.shape[0], codes.shape[1]
     has_groups = group_offsets.shape[0] > 1
-    signs = np.empty((n_queries, n_words), dtype=np.uint64)
-    low, high = np.empty_like(signs), np.empty_like(signs)
-    sums = np.empty((n_queries, n_words), dtype=np.float32)
-    squares = np.empty_like(sums)
-    quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares)
-    n_top_words = top_blocks.shape[1]
+    planes, sums, squares = quantised_queries(queries, flips, steps, top)
     n_unit_words = unit_runs.shape[0] // max(1, n_tested)
     scores[:, :PREFIX_STAGE] = np.inf
     slopes[:, :PREFIX_STAGE] = 0.0
     for pair in range(query_of.shape[0]):
         q, row, unit = query_of[pair], row_of[pair], unit_of[pair]
+        query = planes[q], sums[q], squares[q]
         if unit < n_tested:
             code = group_of[pair] if has_groups else unit
             stage = GROUP_STAGE if has_groups else UNIT_STAGE
+            words = top_blocks[code // BLOCK, :, code % BLOCK].copy()
             scores[pair, stage], slopes[pair, stage] = _stage_of_pair(
-                top_blocks[code // BLOCK, :, code % BLOCK].copy(),
-                top_scales[code],
-                gain,
-                signs[q],
-                low[q],
-                high[q],
-                sums[q, n_top_words - 1],
-                squares[q, n_top_words - 1],
+                words, top_scales[code], gain, *query
             )
         if unit < n_tested and has_groups:
             start, stop = group_offsets[code], group_offsets[code + 1]
             run = unit_runs[start * n_unit_words : stop * n_unit_words]
+            words = run[unit - start :: stop - start].copy()
             scores[pair, UNIT_STAGE], slopes[pair, UNIT_STAGE] = _stage_of_pair(
-                run[unit - start :: stop - start].copy(),
-                unit_scales[unit],
-                gain,
-                signs[q],
-                low[q],
-                high[q],
-                sums[q, n_unit_words - 1],
-                squares[q, n_unit_words - 1],
+                words, unit_scales[unit], gain, *query
             )
         scores[pair, PREFIX_STAGE], slopes[pair, PREFIX_STAGE] = _stage_of_pair(
-            codes[row, :n_prefix],
-            prefix_scale,
-            gain,
-            signs[q],
-            low[q],
-            high[q],
-            sums[q, n_prefix - 1],
-            squares[q, n_prefix - 1],
+            codes[row, :n_prefix], prefix_scale, gain, *query
         )
         scores[pair, CODE_STAGE], slopes[pair, CODE_STAGE] = _stage_of_pair(
-            codes[row],
-            code_scales[row],
-            gain,
-            signs[q],
-            low[q],
-            high[q],
-            sums[q, n_words - 1],
-            squares[q, n_words - 1],
+            codes[row], code_scales[row], gain, *query
         )
 
 
@@ -134,14 +104,9 @@ def estimate_scores(query, flips, steps, top, gain, words, scales, estimates):
     scales : IN float32 (n_codes,)
     estimates : OUT float32 (n_codes,)
     """
-    n_words, n_compared = flips.shape[1] // WORD, words.shape[1]
-    signs = np.empty((1, n_words), dtype=np.uint64)
-    low, high = np.empty_like(signs), np.empty_like(signs)
-    sums = np.empty((1, n_words), dtype=np.float32)
-    squares = np.empty_like(sums)
-    quantise_queries(query.reshape(1, -1), flips, steps, top, signs, low, high, sums, squares)
+    planes, sums, _ = quantised_queries(query.reshape(1, -1), flips, steps, top)
     for code in range(words.shape[0]):
-        p = disagreement(words[code], signs[0], low[0], high[0])
-        product = sums[0, n_compared - 1] - np.float32(2 * p)
+        p = disagreement(words[code], planes[0, 0], planes[0, 1], planes[0, 2])
+        product = sums[0, words.shape[1] - 1] - np.float32(2 * p)
         # Members that cancel leave a memory vector without a scale: every score is 0 on it.
         estimates[code] = product / (gain * scales[code]) if scales[code] > 0 else np.float32(0.0)

@@ -5,18 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._bits import borrowed, prefetch
-from memvec.kernels._codes import disagreement, disagreements, quantise_query
+from memvec.kernels._codes import WORD, disagreement, disagreements, quantise_query
 from memvec.kernels._compile import fast_kernel
-from memvec.kernels._lines import highest, lines_for_query, whole_half
+from memvec.kernels._lines import highest, stage_lines, whole_half
 from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units, scan_run
 from memvec.kernels._rotation import rotate
-from memvec.kernels._search import keep_allowed, keep_match, sort_hits
+from memvec.kernels._search import fill_counts, keep_allowed, keep_match, sort_hits
 
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
-# What a search counts, for each query.
-UNIT_TESTS, UNITS_VISITED, MEMBERS_TESTED, CODES_TESTED, EXACT_PRODUCTS = 0, 1, 2, 3, 4
-N_COUNTS = 5
 # The stages whose slack is set: groups, units, first words of members, whole codes of members.
 # An index of one level has no groups, and gives that stage no slack.
 GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE = 0, 1, 2, 3
@@ -29,64 +26,49 @@ _FLOATS_A_LINE = 16
 
 
 @fast_kernel
-def quantise_queries(queries, flips, steps, top, signs, low, high, sums, squares):
-    """Rotate and quantise each query; the outputs have one row a query."""
-    padded = flips.shape[1]
-    rotated = np.empty(padded, dtype=np.float32)
-    scratch = np.empty(padded, dtype=np.float32)
-    for q in range(queries.shape[0]):
+def quantised_queries(queries, flips, steps, top):
+    """Rotate and quantise each query; return one row a query of what `quantise_query` fills.
+
+    Returns
+    -------
+    planes : uint64 (n_queries, 3, n_words)
+        Sign bits, and the two bits of the levels.
+    sums, squares : float32 (n_queries, n_words)
+    """
+    n_queries, padded = queries.shape[0], flips.shape[1]
+    rotated, scratch = np.empty(padded, dtype=np.float32), np.empty(padded, dtype=np.float32)
+    planes = np.empty((n_queries, 3, padded // WORD), dtype=np.uint64)
+    sums = np.empty((n_queries, padded // WORD), dtype=np.float32)
+    squares = np.empty_like(sums)
+    for q in range(n_queries):
+        signs, low, high = planes[q, 0], planes[q, 1], planes[q, 2]
         rotate(queries[q], flips, scratch, rotated)
-        quantise_query(rotated, steps, top, signs[q], low[q], high[q], sums[q], squares[q])
+        quantise_query(rotated, steps, top, signs, low, high, sums[q], squares[q])
+    return planes, sums, squares
 
 
 @fast_kernel
 def _units_of_block(
-    words,
-    n_words,
-    scales,
-    first,
-    bases,
-    factors,
-    signs,
-    low,
-    high,
-    totals,
-    limits,
-    selected,
-    count,
+    words, n_words, scales, first, bases, factors, planes, totals, limits, selected, count
 ):
     """Append the units of a block that pass; return how many there are."""
     words, scales, selected = borrowed(words), borrowed(scales), borrowed(selected)
-    bases, factors = borrowed(bases), borrowed(factors)
-    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
+    bases, factors, planes = borrowed(bases), borrowed(factors), borrowed(planes)
     totals, limits = borrowed(totals), borrowed(limits)
     size = scales.shape[0]
-    disagreements(words, BLOCK, n_words, signs, low, high, totals[:BLOCK])
+    disagreements(words, BLOCK, n_words, planes[0], planes[1], planes[2], totals[:BLOCK])
     return collect_units(
         totals[:size], scales, first, bases, factors, STRIDE, limits, selected, count
     )
 
 
 @fast_kernel
-def select_from_blocks(
-    top_blocks,
-    top_scales,
-    n_tested,
-    slack,
-    tested_at,
-    gain,
-    scale_range,
-    signs,
-    low,
-    high,
-    sums,
-    squares,
-    totals,
-    limits,
-    selected,
-    n,
+def _select_from_blocks(
+    top_blocks, top_scales, n_tested, stage, test, planes, sums, squares, totals, limits, selected
 ):
-    """Collect for each query the codes that pass; all queries meet a block while it is in cache.
+    """Collect for each query the codes that pass, and return how many.
+
+    All queries meet a block while it is in cache.
 
     Parameters
     ----------
@@ -94,72 +76,48 @@ def select_from_blocks(
     top_scales : IN float32 (n_blocks * BLOCK,)
     n_tested : IN int
         Codes there are; the rest of the last block is padding.
-    slack, tested_at, gain, scale_range : IN
-        Of `lines_for_query`.
-    signs, low, high, sums, squares : IN, of `quantise_queries`
+    stage, test : IN
+        Of `stage_lines`.
+    planes, sums, squares : IN, of `quantised_queries`
     totals, limits : int32 (≥ BLOCK,), float32 (STRIDE,)
         Room to work in.
     selected : OUT int32 (n_queries, ≥ n_tested)
-    n : OUT int64 (n_queries,)
     """
-    n_queries, n_lines = signs.shape[0], slack.shape[0]
+    n_queries, n_words, n_lines = planes.shape[0], top_blocks.shape[1], test[1].shape[0]
     bases = np.empty((n_queries, n_lines), dtype=np.float32)
     factors, used = np.empty_like(bases), np.empty(n_queries, dtype=np.int64)
-    last = top_blocks.shape[1] - 1
     for q in range(n_queries):
-        used[q] = lines_for_query(
-            sums[q, last],
-            squares[q, last],
-            slack,
-            tested_at,
-            gain,
-            scale_range,
-            bases[q],
-            factors[q],
-        )
-    n[:] = 0
+        used[q] = stage_lines(stage, n_words, sums[q], squares[q], test, bases[q], factors[q])
+    n = np.zeros(n_queries, dtype=np.int64)
     for block in range(top_blocks.shape[0]):
         first = block * BLOCK
         size = min(BLOCK, n_tested - first)
         for q in range(n_queries):
             n[q] = _units_of_block(
                 top_blocks[block].reshape(-1),
-                last + 1,
+                n_words,
                 top_scales[first : first + size],
                 first,
                 bases[q, : used[q]],
                 factors[q, : used[q]],
-                signs[q],
-                low[q],
-                high[q],
+                planes[q],
                 totals,
                 limits,
                 selected[q],
                 n[q],
             )
+    return n
 
 
 @fast_kernel
 def _units_of_groups(
-    groups,
-    group_offsets,
-    words,
-    n_words,
-    scales,
-    bases,
-    factors,
-    signs,
-    low,
-    high,
-    totals,
-    limits,
-    selected,
+    groups, group_offsets, words, n_words, scales, bases, factors, planes, totals, limits, selected
 ):
     """Collect the units of some groups that pass; return them counted, and all."""
     groups, group_offsets, words = borrowed(groups), borrowed(group_offsets), borrowed(words)
     scales, bases, factors = borrowed(scales), borrowed(bases), borrowed(factors)
-    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
-    totals, selected, limits = borrowed(totals), borrowed(selected), borrowed(limits)
+    planes, totals = borrowed(planes), borrowed(totals)
+    selected, limits = borrowed(selected), borrowed(limits)
     count = n_units = 0
     for i in range(groups.shape[0]):
         if i + _UNITS_AHEAD < groups.shape[0]:
@@ -170,29 +128,19 @@ def _units_of_groups(
         start, stop = group_offsets[groups[i]], group_offsets[groups[i] + 1]
         n_units += stop - start
         size = stop - start
-        scan_run(words, start, size, n_words, signs, low, high, totals)
+        scan_run(words, start, size, n_words, planes, totals)
+        run_scales = scales[start:stop]
         count = collect_units(
-            totals[:size],
-            scales[start:stop],
-            start,
-            bases,
-            factors,
-            STRIDE,
-            limits,
-            selected,
-            count,
+            totals[:size], run_scales, start, bases, factors, STRIDE, limits, selected, count
         )
     return count, n_units
 
 
 @fast_kernel
-def _members_of_units(
-    chosen, offsets, prefix, n_prefix, limit, signs, low, high, totals, candidates
-):
+def _members_of_units(chosen, offsets, prefix, n_prefix, limit, planes, totals, candidates):
     """Collect the members of some units whose first words pass; return them counted, and all."""
     chosen, offsets, prefix = borrowed(chosen), borrowed(offsets), borrowed(prefix)
-    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
-    totals, candidates = borrowed(totals), borrowed(candidates)
+    planes, totals, candidates = borrowed(planes), borrowed(totals), borrowed(candidates)
     count = n_members = 0
     for i in range(chosen.shape[0]):
         if i + _UNITS_AHEAD < chosen.shape[0]:
@@ -202,7 +150,7 @@ def _members_of_units(
         start, stop = offsets[chosen[i]], offsets[chosen[i] + 1]
         n_members += stop - start
         size = stop - start
-        filled = scan_run(prefix, start, size, n_prefix, signs, low, high, totals)
+        filled = scan_run(prefix, start, size, n_prefix, planes, totals)
         count = collect_members(totals[:filled], size, start, limit, STRIDE, candidates, count)
     return count, n_members
 
@@ -233,9 +181,7 @@ def _rows_of_slots(candidates, run_rows, homes, selected, is_selected):
 
 
 @fast_kernel
-def _members_by_codes(
-    candidates, codes, n_words, scales, bases, factors, signs, low, high, vectors, dim
-):
+def _members_by_codes(candidates, codes, n_words, scales, bases, factors, planes, vectors, dim):
     """Keep the candidates whose whole code passes, in place; return how many are kept.
 
     Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score:
@@ -243,7 +189,8 @@ def _members_by_codes(
     """
     candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
     bases, factors, vectors = borrowed(bases), borrowed(factors), borrowed(vectors)
-    signs, low, high = borrowed(signs), borrowed(low), borrowed(high)
+    planes = borrowed(planes)
+    signs, low, high = planes[0], planes[1], planes[2]
     count = 0
     for i in range(candidates.shape[0]):
         if i + _CODES_AHEAD < candidates.shape[0]:
@@ -365,35 +312,25 @@ def search_codes(
     n_prefix = prefix.shape[0] // n_slots
     n_groups = group_offsets.shape[0] - 1
     n_top = n_groups if n_groups > 0 else n_tested
-    signs = np.empty((n_queries, n_words), dtype=np.uint64)
-    low, high = np.empty_like(signs), np.empty_like(signs)
-    sums = np.empty((n_queries, n_words), dtype=np.float32)
-    squares = np.empty_like(sums)
-    quantise_queries(tested, flips, steps, top, signs, low, high, sums, squares)
+    planes, sums, squares = quantised_queries(tested, flips, steps, top)
+    test = slack, tested_at, gain, scale_ranges
 
     bases, factors = np.empty_like(tested_at), np.empty_like(tested_at)
     in_top = np.empty((n_queries, max(n_top, n_units)), dtype=np.int32)
-    n_in_top = np.empty(n_queries, dtype=np.int64)
     totals = np.empty(max(largest_run + WHOLE, BLOCK), dtype=np.int32)
     limits = np.empty(STRIDE, dtype=np.float32)
-    top_stage = GROUP_STAGE if n_groups > 0 else UNIT_STAGE
-    select_from_blocks(
+    n_in_top = _select_from_blocks(
         top_blocks,
         top_scales,
         n_top,
-        slack[top_stage],
-        tested_at,
-        gain,
-        scale_ranges[top_stage],
-        signs,
-        low,
-        high,
+        GROUP_STAGE if n_groups > 0 else UNIT_STAGE,
+        test,
+        planes,
         sums,
         squares,
         totals,
         limits,
         in_top,
-        n_in_top,
     )
 
     selected = np.empty(n_units, dtype=np.int32)
@@ -406,16 +343,8 @@ def search_codes(
         n_selected, n_tests = n_in_top[q], n_top
         if n_groups > 0:
             n_unit_words = unit_runs.shape[0] // n_tested
-            w = n_unit_words - 1
-            n_lines = lines_for_query(
-                sums[q, w],
-                squares[q, w],
-                slack[UNIT_STAGE],
-                tested_at,
-                gain,
-                scale_ranges[UNIT_STAGE],
-                bases,
-                factors,
+            n_lines = stage_lines(
+                UNIT_STAGE, n_unit_words, sums[q], squares[q], test, bases, factors
             )
             n_selected, n_in_groups = _units_of_groups(
                 in_top[q, : n_in_top[q]],
@@ -425,9 +354,7 @@ def search_codes(
                 unit_scales,
                 bases[:n_lines],
                 factors[:n_lines],
-                signs[q],
-                low[q],
-                high[q],
+                planes[q],
                 totals,
                 limits,
                 selected,
@@ -439,26 +366,15 @@ def search_codes(
             selected[n_selected] = unit
             n_selected += 1
 
-        w = n_prefix - 1
-        n_lines = lines_for_query(
-            sums[q, w],
-            squares[q, w],
-            slack[PREFIX_STAGE],
-            tested_at,
-            gain,
-            scale_ranges[PREFIX_STAGE],
-            bases,
-            factors,
-        )
+        n_lines = stage_lines(PREFIX_STAGE, n_prefix, sums[q], squares[q], test, bases, factors)
+        limit = highest(bases[:n_lines], factors[:n_lines], scale_ranges[PREFIX_STAGE, 0])
         n_candidates, n_members = _members_of_units(
             selected[:n_selected],
             run_offsets,
             prefix,
             n_prefix,
-            whole_half(highest(bases[:n_lines], factors[:n_lines], scale_ranges[PREFIX_STAGE, 0])),
-            signs[q],
-            low[q],
-            high[q],
+            whole_half(limit),
+            planes[q],
             totals,
             candidates,
         )
@@ -468,17 +384,7 @@ def search_codes(
             )
         if allowed.shape[0] > 0:
             n_candidates = keep_allowed(candidates[:n_candidates], keys, allowed)
-        w = n_words - 1
-        n_lines = lines_for_query(
-            sums[q, w],
-            squares[q, w],
-            slack[CODE_STAGE],
-            tested_at,
-            gain,
-            scale_ranges[CODE_STAGE],
-            bases,
-            factors,
-        )
+        n_lines = stage_lines(CODE_STAGE, n_words, sums[q], squares[q], test, bases, factors)
         n_exact = _members_by_codes(
             candidates[:n_candidates],
             flat_codes,
@@ -486,21 +392,14 @@ def search_codes(
             code_scales,
             bases[:n_lines],
             factors[:n_lines],
-            signs[q],
-            low[q],
-            high[q],
+            planes[q],
             flat_vectors,
             vectors.shape[1],
         )
         count = _matches(
             queries[q], candidates[:n_exact], vectors, keys, similarity, ids, scores, count
         )
-        if count <= ids.shape[0]:
-            sort_hits(ids, scores, bounds[q], count)
-        counts[q, UNIT_TESTS] = n_tests
-        counts[q, UNITS_VISITED] = n_selected
-        counts[q, MEMBERS_TESTED] = n_members
-        counts[q, CODES_TESTED] = n_candidates
-        counts[q, EXACT_PRODUCTS] = n_exact
+        sort_hits(ids, scores, bounds[q], count)
+        fill_counts(counts[q], n_tests, n_selected, n_members, n_candidates, n_exact)
     bounds[n_queries] = count
     return count

@@ -56,6 +56,27 @@ def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, f
 
 
 @inner_kernel
+def stage_lines(stage, n_words, sums, squares, test, bases, factors):
+    """Fill the lines of thresholds of a stage for one query; return how many there are.
+
+    Parameters
+    ----------
+    stage, n_words : IN int
+        The stage, and how many words of a query it compares.
+    sums, squares : IN float32 (≥ n_words,)
+        Of `quantise_query`.
+    test : IN tuple
+        The arguments slack, tested_at, gain and scale_ranges of `search_codes`.
+    bases, factors : OUT float32 (n_lines,)
+    """
+    slack, tested_at, gain, ranges = test
+    total, energy = sums[n_words - 1], squares[n_words - 1]
+    return lines_for_query(
+        total, energy, slack[stage], tested_at, gain, ranges[stage], bases, factors
+    )
+
+
+@inner_kernel
 def highest(bases, factors, scale):
     """Return the most that a code of a scale may disagree, over the lines of thresholds."""
     limit = bases[0] - factors[0] * scale

@@ -71,7 +71,7 @@ def collect_members(totals, size, first, limit, stride, candidates, count):
 
 
 @inner_kernel
-def scan_run(words, start, size, n_words, signs, low, high, totals):
+def scan_run(words, start, size, n_words, planes, totals):
     """Fill the disagreements of one run of codes, a unit's or a group's; return how many.
 
     Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24 done one
@@ -80,5 +80,6 @@ def scan_run(words, start, size, n_words, signs, low, high, totals):
     first = start * n_words
     room = words.shape[0] - first - (n_words - 1) * size
     filled = min(-(-size // WHOLE) * WHOLE, room)
+    signs, low, high = planes[0], planes[1], planes[2]
     disagreements(words[first:], size, n_words, signs, low, high, totals[:filled])
     return filled

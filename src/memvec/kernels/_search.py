@@ -9,6 +9,8 @@ from memvec.kernels._scores import canonical_score, dot, float32_slack
 
 # A match is a pair whose canonical score reaches the similarity less this.
 MATCH_SLACK = 1e-6
+# What a search counts for each query; see `fill_counts`.
+N_COUNTS = 5
 
 
 @fast_kernel
@@ -40,6 +42,13 @@ def keep_match(query, vectors, row, key, similarity, ids, scores, count):
                 scores[count] = score
             return count + 1
     return count
+
+
+@inner_kernel
+def fill_counts(counts, unit_tests, units_visited, members_tested, codes_tested, exact_products):
+    """Fill what the search of a query counts, in this order."""
+    counts[0], counts[1], counts[2] = unit_tests, units_visited, members_tested
+    counts[3], counts[4] = codes_tested, exact_products
 
 
 @inner_kernel
@@ -102,7 +111,12 @@ def _sift_down(ids, scores, start, root, size):
 
 @kernel
 def sort_hits(ids, scores, start, stop):
-    """Order the hits from `start` to `stop` by falling score and then by id, in place."""
+    """Order the hits from `start` to `stop` by falling score and then by id, in place.
+
+    Hits beyond the capacity of `ids` are asked for again, and nothing is ordered.
+    """
+    if stop > ids.shape[0]:
+        return
     size = stop - start
     for root in range(size // 2 - 1, -1, -1):
         _sift_down(ids, scores, start, root, size)
@@ -176,8 +190,7 @@ def search_vectors(
     bounds : OUT int64 (n_queries + 1,)
     ids : OUT int64 (capacity,)
     scores : OUT float64 (capacity,)
-    counts : OUT int64 (n_queries, 5)
-        Unit tests, units visited, members tested, codes tested (none) and exact products.
+    counts : OUT int64 (n_queries, N_COUNTS)
     """
     n_tested, count = thresholds.shape[0], 0
     for q in range(queries.shape[0]):
@@ -193,10 +206,8 @@ def search_vectors(
                     continue
                 scored += 1
                 count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
-        if count <= ids.shape[0]:
-            sort_hits(ids, scores, bounds[q], count)
-        counts[q, 0], counts[q, 1] = n_tested, visited
-        counts[q, 2], counts[q, 3], counts[q, 4] = members, 0, scored
+        sort_hits(ids, scores, bounds[q], count)
+        fill_counts(counts[q], n_tested, visited, members, 0, scored)
     bounds[queries.shape[0]] = count
     return count
 
