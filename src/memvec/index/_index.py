@@ -694,8 +694,8 @@ class Index:
         >>> Index.build([[1.0, 0.0], [0.0, 1.0]]).to("cpu").range_search([1.0, 0.2]).ids
         array([0])
         """
-        source_on(device, self._parts.units, "Index.to")
-        return Index(dataclasses.replace(self._parts, device=device), self._path)
+        moved = source_on(device, self._parts.units, "Index.to")
+        return Index(dataclasses.replace(self._parts, moved=moved), self._path)
 
     def _asked(
         self, queries: ArrayLike, threads: int | None, where: str

@@ -17,7 +17,7 @@ from memvec.guarantee import (
     Request,
 )
 from memvec.index._design import IndexDesign
-from memvec.search import Scope, Searched, Source, UnitSource, source_on
+from memvec.search import Scope, Searched, Source, UnitSource
 from memvec.types import Float32Array, Float64Array, IntArray
 
 
@@ -33,20 +33,20 @@ class IndexParts:
         The units, in the memory of this machine.
     evidence : Evidence
         What promises rest on.
-    device : str
-        Where the units are searched.
+    moved : Source or None
+        The units on the device where they are searched; None for this machine.
     """
 
     design: IndexDesign
     units: UnitSource
     evidence: Evidence
-    device: str = "cpu"
+    moved: Source | None = None
     filtered: ClassVar[bool] = False
 
-    @cached_property
+    @property
     def source(self) -> Source:
         """The units, where they are searched."""
-        return source_on(self.device, self.units, "Index.to")
+        return self.units if self.moved is None else self.moved
 
     @cached_property
     def scopes(self) -> tuple[Scope, ...]:
