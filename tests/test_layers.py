@@ -108,13 +108,15 @@ def private_names(text: str) -> Names:
             names.of_modules.update(filter(is_private, _names_given(node.body)))
         elif isinstance(node, ast.ClassDef):
             names.of_objects.update(filter(is_private, _names_given(node.body)))
-        elif isinstance(node, ast.Attribute) and is_private(node.attr) and _is_own(node):
+        elif isinstance(node, ast.Attribute) and is_private(node.attr) and _is_set(node):
             names.of_objects.add(node.attr)
     return names
 
 
-def _is_own(node: ast.Attribute) -> bool:
-    return isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
+def _is_set(node: ast.Attribute) -> bool:
+    """Tell whether an object gives itself an attribute, rather than reads what it may inherit."""
+    own = isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
+    return own and isinstance(node.ctx, ast.Store)
 
 
 def _names_given(lines: list[ast.stmt]) -> Iterator[str]:
@@ -190,11 +192,8 @@ def intrusions(subject: str, path: Path) -> list[str]:
     """Return what a file uses that is private to other rooms than its own."""
     text, imported = path.read_text(encoding="utf-8"), imported_modules(path)
     # Files outside the package are by themselves.
-    own = (
-        names_of_subject(subject)
-        if subject in TIER_OF and subject != "paper"
-        else private_names(text)
-    )
+    in_a_room = subject in TIER_OF and subject != "paper"
+    own = names_of_subject(subject) if in_a_room else private_names(text)
     modules = {module.split(".")[-1] for module in imported}
     used = imported | named_modules(text)
     found = [module for room, module in private_modules(used) if room != subject]
@@ -244,6 +243,7 @@ def test_own_private_names_may_be_used(subject: str, text: str, tmp_path: Path) 
     [
         ("collection", "index._parts", "index._parts (line 1)"),
         ("benchmarks", "\na.b()._parts = 1", "a.b()._parts (line 2)"),
+        ("benchmarks", "class A(Calibration): b = lambda self: self._c", "self._c (line 1)"),
         ("search", "collection._named(found)", "collection._named (line 1)"),
         ("index", "import memvec.kernels._scan", "memvec.kernels._scan"),
         ("index", "from memvec.search import _source", "memvec.search._source"),
