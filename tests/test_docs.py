@@ -52,6 +52,13 @@ def test_relative_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
+def test_code_files_that_a_page_names_exist(page):
+    named = r"\b(?:tests|tools|examples|benchmarks|paper|src)/[\w/]+\.py\b"
+    for path in re.findall(named, page.read_text(encoding="utf-8")):
+        assert (ROOT / path).exists(), f"{page.name} names {path}"
+
+
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_example_runs(example, capsys):
     runpy.run_path(str(example), run_name="__main__")

@@ -118,7 +118,7 @@ def test_several_files_follow_each_other(empty, vectors):
         (["a.npy", "b.npy", "--first-id", "3"], "--first-id numbers the rows of one FILE"),
         (["a.npy", "--first-id", "3", "--ids", "x"], "Give --ids or --first-id, not both."),
         (["a.txt"], "'a.txt' does not end in one of .npy"),
-        (["-"], "Thresholds of standard input need an 'id', or give --first-id."),
+        (["-"], "Lines of standard input need an 'id', or give --first-id."),
         (["a.npy", "--ids", "name"], "Invalid value for '--ids': it must be None for a file"),
         (["a.npy", "--vectors", "x"], "Invalid value for '--vectors': it must be None for a file"),
         (["a.npy", "--metadata", "x"], "Invalid value for '--metadata': it must be None for a"),

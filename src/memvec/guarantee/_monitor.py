@@ -24,7 +24,7 @@ from memvec.types import Float32Array, Float64Array, IntArray
 
 # One query in so many is looked at on average, and more where the last ones seem to need more
 # slack: of 5,000 with matches that is enough to see a doubled miss rate, as
-# tests/index/test_watch.py shows. A look takes about ten microseconds.
+# tests/guarantee/test_monitor.py shows. A look takes about ten microseconds.
 _SELDOM, _OFTEN = 12, 2
 # Which queries of a large batch are looked at is settled before anything is seen of them.
 _LARGE_BATCH, _IN_BATCHES = 500, 6
