@@ -139,12 +139,13 @@ def _record(found: Measurement, certificate: Certificate, broken: bool) -> dict[
 
 def _text(found: Measurement, certificate: Certificate) -> str:
     low, high = found.interval
+    # Its other lines, one a similarity, are for JSON.
+    worst = str(found.profile).partition("\n")[0]
     return (
         f"Missed {share_text(found.miss_rate)} of a query's matches above "
         f"{certificate.similarity:g} (95 % interval {share_text(low)} to {share_text(high)}): "
-        f"{found.n_missed:,} of {found.n_matches:,} pairs, over {found.n_with_matches:,} of "
-        f"{found.n_queries:,} queries that have matches.\n{found.profile}\n"
-        f"Promised: {certificate}"
+        f"{found.n_missed:,} of {found.n_matches:,} matches of {found.n_queries:,} queries, "
+        f"{found.n_with_matches:,} of which have any.\n{worst}\n{certificate}"
     )
 
 
