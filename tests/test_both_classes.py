@@ -17,13 +17,12 @@ METHODS = {
     "count": (UNIT_TEST, {"where"}),
     "contains": (UNIT_TEST | {"verify"}, {"where"}),
     "search": (UNIT_TEST, {"where"}),
-    "explain": ({"plot"}, set()),
+    "explain": (set(), set()),
     "measure": (set(), {"where"}),
     "recalibrate": (set(), set()),
+    "check": (set(), set()),
     "__len__": (set(), set()),
 }
-if hasattr(Index, "check"):
-    METHODS["check"] = (set(), set())
 PROPERTIES = {"dim": False, "health": False, "shadow": True}
 ROWS = np.random.default_rng(1).standard_normal((400, 12)).astype(np.float32)
 ROWS[200:] = ROWS[:200] + 0.3 * ROWS[200:]
@@ -129,3 +128,11 @@ def test_counts_of_an_index_heed_its_unit_test(index):
     found = index.count(QUERIES, **asked)
     assert found.tolist() == index.range_search(QUERIES, **asked).counts.tolist()
     assert found.sum() < index.count(QUERIES, 0.5, threshold=-np.inf).sum()
+
+
+def test_explanations_of_both_are_drawn(index, collection):
+    for owner in (index, collection):
+        told = [owner.explain(QUERIES[0], i, guarantee="model", plot=True) for i in range(20)]
+        in_units = [one for one in told if any(stage.name == "unit" for stage in one.stages)]
+        assert in_units
+        assert all(one.figure is not None for one in in_units)

@@ -448,6 +448,7 @@ class Collection:
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
+        plot: bool = False,
     ) -> Explanation:
         """Tell why an item is, or is not, returned for a query.
 
@@ -459,6 +460,9 @@ class Collection:
             An item.
         similarity, miss_rate, guarantee, confidence
             As in :meth:`range_search`.
+        plot : bool, default False
+            Also draw the test of the item's unit, where it is in one: what the query scores on all
+            units of the segment, the law of a match, the threshold and the score of its unit.
 
         Examples
         --------
@@ -476,7 +480,7 @@ class Collection:
         promise = miss_rate, guarantee, confidence
         asked = self._searches.inquiry(similarity, promise, None, None, caller)
         [name] = checked_ids([id], caller)
-        return self._searches.explain(rows[0], name, asked)
+        return self._searches.explain(rows[0], name, asked, plot=plot)
 
     def measure(
         self,

@@ -207,7 +207,7 @@ class Searches:
 
         return self.of_one_state(ask)
 
-    def explain(self, query: Float32Array, name: Id, asked: Inquiry) -> Explanation:
+    def explain(self, query: Float32Array, name: Id, asked: Inquiry, *, plot: bool) -> Explanation:
         """Tell what the stages see of a query and an item, wherever it lies."""
         # Together: a replaced item has another key in the state before.
         state, keys = self._reading.found([name], asked.caller)
@@ -215,8 +215,8 @@ class Searches:
         plan = question.range_plan(asked.similarity, asked.request, asked.caller)
         source, row = _place_of(question, keys[name])
         [vector] = state.vectors(np.array([keys[name]]), self._store.settings.dim)
-        searched = question.searched
-        return explain(source, vector, row, name, query, asked.similarity, plan, searched)
+        similarity, searched = asked.similarity, question.searched
+        return explain(source, vector, row, name, query, similarity, plan, searched, plot=plot)
 
     def measure(self, rows: Float32Array, asked: Inquiry, progress: bool | None) -> Measurement:
         """Compare answers with the exhaustive search."""

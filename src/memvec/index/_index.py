@@ -39,7 +39,6 @@ from memvec.search import (
     Hits,
     TopHits,
     UnitSource,
-    draw_unit_test,
     explain,
     find_nearest,
     find_range,
@@ -454,12 +453,8 @@ class Index:
         plan = parts.range_plan(level, request, where)
         units = parts.units.cascade.units
         vector = units.vectors[units.places[key]]
-        told = explain(parts.units, vector, key, key, rows[0], level, plan, parts.searched)
-        shown = next((stage for stage in told.stages if stage.name == "unit"), None)
-        if not plot or shown is None:
-            return told
-        scores = parts.units.cascade.unit_similarities(rows[0])
-        return dataclasses.replace(told, figure=draw_unit_test(shown, level, scores))
+        searched = parts.searched
+        return explain(parts.units, vector, key, key, rows[0], level, plan, searched, plot=plot)
 
     def measure(
         self,

@@ -3,7 +3,7 @@
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.search._bounds import BoundedSearch, Caps
 from memvec.search._code_units import CodeUnits
-from memvec.search._explain import Explanation, StageView, draw_unit_test, stage_views
+from memvec.search._explain import Explanation, StageView, stage_views
 from memvec.search._float_units import FloatUnits
 from memvec.search._hits import HitRow, Hits, IdArray, Searched, TopHits, Work
 from memvec.search._nearest import search_nearest
@@ -62,7 +62,6 @@ __all__ = [
     "Work",
     "are_few",
     "compare_scopes",
-    "draw_unit_test",
     "explain",
     "find_nearest",
     "find_range",

@@ -24,10 +24,10 @@ from memvec.guarantee import (
 )
 from memvec.kernels import ALL_ALLOWED, canonical_score_pairs
 from memvec.matches import Matches
-from memvec.search._explain import Explanation
+from memvec.search._explain import Explanation, draw_unit_test
 from memvec.search._hits import Searched
 from memvec.search._nearest import search_nearest
-from memvec.search._source import Source
+from memvec.search._source import Source, UnitSource
 from memvec.types import BoolArray, Float32Array, IntArray
 
 
@@ -208,14 +208,22 @@ def explain(
     similarity: float,
     plan: Plan,
     searched: Searched,
+    *,
+    plot: bool = False,
 ) -> Explanation:
-    """Tell what each stage of a source sees of a query and one of its rows."""
+    """Tell what each stage of a source sees of a query and one of its rows; draw it if asked."""
     zero = np.zeros(1, dtype=np.int64)
     pair = query[np.newaxis], np.ascontiguousarray(vector[np.newaxis])
     [score] = canonical_score_pairs(*pair, zero, zero)
     surprise = significance(searched.null_law, float(score), searched.n_candidates)
     stages = source.stages(query, row, plan.thresholds)
-    return Explanation(name, float(score), similarity, stages, surprise, plan.certificate)
+    figure = None
+    if plot and isinstance(source, UnitSource):
+        unit_test = next((stage for stage in stages if stage.name == "unit"), None)
+        if unit_test is not None:
+            scores = source.cascade.unit_similarities(query)
+            figure = draw_unit_test(unit_test, similarity, scores)
+    return Explanation(name, float(score), similarity, stages, surprise, plan.certificate, figure)
 
 
 def sampled(rows: Float32Array, sample: int | None, seed: int, where: str) -> Float32Array:
