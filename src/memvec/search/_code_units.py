@@ -165,21 +165,26 @@ class CodeUnits:
 
         return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
 
+    @property
+    def _encoding(self) -> tuple[object, ...]:
+        """How kernels make codes of queries."""
+        space = self.space
+        return space.flips, np.float32(space.steps), space.top, np.float32(space.gain)
+
+    @property
+    def _unit_tests(self) -> tuple[object, ...]:
+        """What kernels test groups and units by."""
+        offsets, n_tested = self.units.group_offsets, self.units.n_tested
+        of_units = self.unit_runs, self.unit_scales
+        return self.top_blocks, self.top_scales, offsets, *of_units, n_tested
+
     @cached_property
     def _searched(self) -> tuple[object, ...]:
         """What the kernel is given for every search, in its order."""
-        units, space = self.units, self.space
+        units = self.units
         return (
-            space.flips,
-            np.float32(space.steps),
-            space.top,
-            np.float32(space.gain),
-            self.top_blocks,
-            self.top_scales,
-            units.group_offsets,
-            self.unit_runs,
-            self.unit_scales,
-            units.n_tested,
+            *self._encoding,
+            *self._unit_tests,
             units.run_offsets,
             units.run_rows,
             units.homes,
@@ -233,24 +238,17 @@ class CodeUnits:
         self, unit_of: IntArray, queries: Float32Array, query_of: IntArray, row_of: IntArray
     ) -> tuple[Float32Array, Float32Array]:
         """Return what the stages see of given pairs, whose rows are tested in given units."""
-        space, units = self.space, self.units
+        units = self.units
         scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
-        calibrate_codes(
+        calibrate: Callable[..., None] = calibrate_codes
+        calibrate(
             units.as_tested(queries),
             query_of,
             row_of,
             unit_of,
             np.searchsorted(units.group_offsets, unit_of, side="right") - 1,
-            space.flips,
-            np.float32(space.steps),
-            space.top,
-            np.float32(space.gain),
-            self.top_blocks,
-            self.top_scales,
-            units.group_offsets,
-            self.unit_runs,
-            self.unit_scales,
-            units.n_tested,
+            *self._encoding,
+            *self._unit_tests,
             self.n_prefix,
             np.float32(self.prefix_scale),
             self.codes,
@@ -262,19 +260,10 @@ class CodeUnits:
 
     def unit_scores(self, query: Float32Array) -> Float32Array:
         """Return the estimated score of every unit, in shares of what a match 1 would score."""
-        space = self.space
         estimates = np.empty(self.units.n_tested, dtype=np.float32)
         [tested] = self.units.as_tested(query[np.newaxis])
-        estimate_scores(
-            tested,
-            space.flips,
-            np.float32(space.steps),
-            space.top,
-            np.float32(space.gain),
-            self.unit_codes,
-            self.unit_scales,
-            estimates,
-        )
+        estimate: Callable[..., None] = estimate_scores
+        estimate(tested, *self._encoding, self.unit_codes, self.unit_scales, estimates)
         return estimates
 
     def unit_similarities(self, query: Float32Array) -> Float32Array:
