@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 import operator
+import os
+from pathlib import Path
 from typing import Any, SupportsIndex, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -33,19 +35,36 @@ def message(name: str, where: str, expected: str, got: object) -> str:
     return f"The '{name}' parameter of {where} must be {expected}. Got {got} instead."
 
 
+def bad_value(name: str, where: str, expected: str, got: object) -> InvalidValueError:
+    """Return the error of an argument whose value cannot be used."""
+    return InvalidValueError(message(name, where, expected, got))
+
+
+def bad_type(name: str, where: str, expected: str, got: object) -> InvalidTypeError:
+    """Return the error of an argument that is something else than is expected."""
+    return InvalidTypeError(message(name, where, expected, got))
+
+
+def path(value: object, name: str, where: str, expected: str = "a path") -> Path:
+    """Return `value` as a Path."""
+    if not isinstance(value, str | os.PathLike):
+        raise bad_type(name, where, expected, repr(value))
+    return Path(os.fsdecode(value))
+
+
 def integer(value: object, name: str, where: str, *, minimum: int = 1) -> int:
     """Return `value` as an int, at least `minimum`."""
     if type(value) is int and value >= minimum:
         return value
     expected = f"an integer >= {minimum}"
     if isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(message(name, where, expected, repr(value)))
+        raise bad_type(name, where, expected, repr(value))
     try:
         number = operator.index(cast(SupportsIndex, value))
     except TypeError:
-        raise InvalidTypeError(message(name, where, expected, repr(value))) from None
+        raise bad_type(name, where, expected, repr(value)) from None
     if number < minimum:
-        raise InvalidValueError(message(name, where, expected, number))
+        raise bad_value(name, where, expected, number)
     return number
 
 
@@ -70,18 +89,17 @@ def real(
         return value
     expected = f"a number {_interval(low, high, low_open, high_open)}".rstrip()
     if isinstance(value, bool | str | bytes | np.bool_):
-        raise InvalidTypeError(message(name, where, expected, repr(value)))
+        raise bad_type(name, where, expected, repr(value))
     try:
         number = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
-        raise InvalidTypeError(message(name, where, expected, repr(value))) from None
+        raise bad_type(name, where, expected, repr(value)) from None
     except OverflowError:
-        got = "an integer beyond the range of floats"
-        raise InvalidValueError(message(name, where, expected, got)) from None
+        raise bad_value(name, where, expected, "an integer beyond the range of floats") from None
     above = number > low if low_open else number >= low
     below = number < high if high_open else number <= high
     if not (above and below):
-        raise InvalidValueError(message(name, where, expected, number))
+        raise bad_value(name, where, expected, number)
     return number
 
 
@@ -107,7 +125,7 @@ def choice(value: Choice, name: str, where: str, options: tuple[Choice, ...]) ->
     """Return `value` if it is one of `options`."""
     if value not in options:
         expected = "one of " + ", ".join(repr(option) for option in options)
-        raise InvalidValueError(message(name, where, expected, repr(value)))
+        raise bad_value(name, where, expected, repr(value))
     return value
 
 
@@ -126,17 +144,11 @@ def matrix(value: object, name: str, where: str, *, dim: int | None = None) -> F
     """
     array = numbers(value, name, where)
     if array.ndim != 2:
-        raise InvalidValueError(
-            message(name, where, "two-dimensional, one vector a row", f"shape {array.shape}")
-        )
+        raise bad_value(name, where, "two-dimensional, one vector a row", f"shape {array.shape}")
     if array.shape[0] == 0 or array.shape[1] == 0:
-        raise InvalidValueError(
-            message(name, where, "at least one row of one dimension", f"shape {array.shape}")
-        )
+        raise bad_value(name, where, "at least one row of one dimension", f"shape {array.shape}")
     if dim is not None and array.shape[1] != dim:
-        raise InvalidValueError(
-            message(name, where, f"of dimension {dim}", f"dimension {array.shape[1]}")
-        )
+        raise bad_value(name, where, f"of dimension {dim}", f"dimension {array.shape[1]}")
     return array
 
 
@@ -149,16 +161,14 @@ def numbers(value: object, name: str, where: str) -> FloatArray:
         else:
             array = np.asanyarray(value)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
-        raise InvalidTypeError(
-            message(name, where, expected, f"{type(value).__name__} ({error})")
-        ) from None
+        raise bad_type(name, where, expected, f"{type(value).__name__} ({error})") from None
     # Before it is lost without a word: a plain array has no mask.
     _refuse_masked(array, value, name, where)
     array = np.asarray(array)
     if array.dtype.kind in "iu":
         return array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
     if array.dtype.kind != "f":
-        raise InvalidTypeError(message(name, where, expected, f"dtype {array.dtype}"))
+        raise bad_type(name, where, expected, f"dtype {array.dtype}")
     return cast(FloatArray, array)
 
 
@@ -171,7 +181,7 @@ def _refuse_masked(array: AnyArray, value: object, name: str, where: str) -> Non
     if masks.any():
         row = int(np.argwhere(masks)[0, 0]) if masks.ndim > 1 else 0
         got = f"{np.count_nonzero(masks)} of them, the first in row {row}"
-        raise InvalidValueError(message(name, where, "free of masked entries", got))
+        raise bad_value(name, where, "free of masked entries", got)
 
 
 def unit_rows(
@@ -238,14 +248,8 @@ def _normalise_block(
     usable = np.isfinite(peak) & (peak > 0)
     if not usable.all():
         row = int(np.argmin(usable))
-        raise InvalidValueError(
-            message(
-                name,
-                where,
-                "free of zero, NaN and infinite rows",
-                f"{_row_problem(float(peak[row]))} in row {first_row + row}",
-            )
-        )
+        got = f"{_row_problem(float(peak[row]))} in row {first_row + row}"
+        raise bad_value(name, where, "free of zero, NaN and infinite rows", got)
     # Dividing by the largest entry first keeps the squares away from overflow and underflow.
     wide /= peak[:, np.newaxis]
     norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
@@ -263,6 +267,8 @@ def _row_problem(peak: float) -> str:
 
 
 __all__ = [
+    "bad_type",
+    "bad_value",
     "choice",
     "generator",
     "integer",
@@ -270,6 +276,7 @@ __all__ = [
     "message",
     "miss_rate",
     "numbers",
+    "path",
     "real",
     "similarity",
     "unit_queries",

@@ -109,7 +109,7 @@ def test_memory_order_is_no_matter(tmp_path, rows):
 
 def test_content_longer_than_a_block_comes_back(tmp_path, monkeypatch):
     monkeypatch.setattr(_npy, "_BLOCK_BYTES", 100)
-    monkeypatch.setattr(_read, "_BLOCK_BYTES", 77)
+    monkeypatch.setattr(_manifest, "_BLOCK_BYTES", 77)
     rows = np.random.default_rng(0).standard_normal((31, 7))
     write_folder(tmp_path, {"rows": rows, "turned": rows.T}, {})
     arrays, _ = open_folder(tmp_path, verify=True)

@@ -10,7 +10,6 @@ from typing import cast
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.kernels import blocks, run_blocks
 from memvec.progress import Advance
 from memvec.types import Float32Array, Float64Array, FloatArray
@@ -112,9 +111,7 @@ class Projection:
         variances, directions = _principal_directions(sample, mean, kept, generator)
         deviations = np.sqrt(np.maximum(variances, 0.0))
         if deviations[0] <= _VANISHED:
-            raise InvalidValueError(
-                checks.message("rows", where, "rows that differ", f"{len(array)} equal rows")
-            )
+            raise checks.bad_value("rows", where, "rows that differ", f"{len(array)} equal rows")
         return cls(mean, _basis(directions, deviations, whiten))
 
     @property
@@ -194,18 +191,16 @@ def _kept(n_rows: int, dim: int, out_dim: int | None, whiten: bool) -> int | Non
     if out_dim is None and not whiten:
         return None
     if n_rows < 2:
-        raise InvalidValueError(checks.message("rows", where, "at least 2 rows", n_rows))
+        raise checks.bad_value("rows", where, "at least 2 rows", n_rows)
     if out_dim is None:
         if dim > n_rows:
             expected = f"at least {dim} rows, one for each dimension that is whitened"
-            raise InvalidValueError(checks.message("rows", where, expected, n_rows))
+            raise checks.bad_value("rows", where, expected, n_rows)
         return dim
     kept = checks.integer(out_dim, "out_dim", where)
     for most, what in ((dim, "the dimension"), (n_rows, "the number of rows")):
         if kept > most:
-            raise InvalidValueError(
-                checks.message("out_dim", where, f"at most {what}, {most}", kept)
-            )
+            raise checks.bad_value("out_dim", where, f"at most {what}, {most}", kept)
     return kept
 
 

@@ -28,7 +28,7 @@ from memvec.collection._lock import check_lock
 from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._state import State
 from memvec.collection._store import Store
-from memvec.errors import CorruptIndexError, IndexNotFoundError, InvalidTypeError
+from memvec.errors import CorruptIndexError, IndexNotFoundError
 from memvec.storage import CheckReport, FileSum, disk
 from memvec.types import IntArray
 
@@ -162,9 +162,7 @@ class _Saved:
 
 def existing_collection(path: object, where: str) -> Path:
     """Return the folder of a collection, damaged or not."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message("path", where, "a path", repr(path)))
-    folder = Path(path)
+    folder = checks.path(path, "path", where)
     if not os.path.lexists(folder / CATALOG):
         raise IndexNotFoundError(f"There is no collection at {folder}: it holds no {CATALOG}.")
     return folder

@@ -13,7 +13,6 @@ from memvec.errors import CorruptIndexError
 from memvec.storage import FileSum, OpenedFile, disk
 
 CHECKSUM = "catalog.crc"
-_BLOCK_BYTES = 1 << 20
 # A damaged file of this name must not fill the memory.
 _LARGEST_CHECKSUM_FILE = 1 << 10
 
@@ -23,17 +22,13 @@ _as_json = json.JSONEncoder(default=repr).encode
 
 def sum_of(path: Path) -> FileSum:
     """Read a file and return its size and CRC-32."""
-    size = crc = 0
     try:
         with path.open("rb") as file:
-            while block := file.read(_BLOCK_BYTES):
-                size += len(block)
-                crc = zlib.crc32(block, crc)
+            return FileSum.of(file)
     except OSError as error:
         if error.filename is None:  # a failure to read does not say of what
             error.filename = os.fspath(path)
         raise
-    return FileSum(size, crc_text(crc))
 
 
 def crc_text(crc: object) -> str:
@@ -51,27 +46,13 @@ def check_size(path: Path, saved: FileSum) -> None:
     found = file_status(path)
     if found is None:
         raise CorruptIndexError(f"{path} is missing: a file of {saved.size} bytes was saved.")
-    _compare_sizes(path, found.st_size, saved)
-
-
-def _compare_sizes(path: Path, found: int, saved: FileSum) -> None:
-    if found != saved.size:
-        raise CorruptIndexError(
-            f"{path} is damaged: its size is {found} bytes, saved were {saved.size}."
-        )
+    saved.check_size(path, found.st_size)
 
 
 def check_sum(path: Path, saved: FileSum) -> None:
     """Raise where a file is not what was saved."""
     check_size(path, saved)
-    _compare_sums(path, sum_of(path), saved)
-
-
-def _compare_sums(path: Path, found: FileSum, saved: FileSum) -> None:
-    if found != saved:
-        raise CorruptIndexError(
-            f"{path} is damaged: its checksum (CRC-32) is {found.crc32}, saved was {saved.crc32}."
-        )
+    saved.check(path, sum_of(path))
 
 
 class HeldFile:
@@ -90,19 +71,19 @@ class HeldFile:
     """
 
     def __init__(self, path: Path, saved: FileSum, opened: OpenedFile) -> None:
-        _compare_sizes(path, len(opened.content), saved)
+        saved.check_size(path, len(opened.content))
         self._path, self._saved, self._opened = path, saved, opened
 
     def check(self) -> None:
         """Raise where the file is not what was saved."""
-        _compare_sums(self._path, self._sum(), self._saved)
+        self._saved.check(self._path, self._sum())
 
     def _sum(self) -> FileSum:
         try:
             if inode(self._path) == self._opened.inode:
                 # Before it is read: what was appended may be of any length. And it is read as a
                 # file: to look at mapped bytes that were cut off would end the process.
-                _compare_sizes(self._path, self._path.stat().st_size, self._saved)
+                self._saved.check_size(self._path, self._path.stat().st_size)
                 return sum_of(self._path)
         except FileNotFoundError:
             pass

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
 
 Id: TypeAlias = int | str
 Ids: TypeAlias = Sequence[Id] | np.ndarray[Any, Any]
@@ -31,15 +30,13 @@ def checked_ids(ids: Ids | None, where: str, *, n_rows: int | None = None) -> li
     """Return ids as plain integers and strings, each once."""
     expected = "a sequence of integers or strings"
     if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Iterable):
-        raise InvalidTypeError(checks.message("ids", where, expected, repr(ids)))
+        raise checks.bad_type("ids", where, expected, repr(ids))
     plain = [checked_id(value, where) for value in ids]
     if n_rows is not None and len(plain) != n_rows:
-        got = f"{len(plain)} ids"
-        raise InvalidValueError(checks.message("ids", where, f"{n_rows}, one a vector", got))
+        raise checks.bad_value("ids", where, f"{n_rows}, one a vector", f"{len(plain)} ids")
     if len(set(plain)) < len(plain):
         [(twice, _)] = Counter(plain).most_common(1)
-        got = f"{twice!r} twice"
-        raise InvalidValueError(checks.message("ids", where, "free of repeated ids", got))
+        raise checks.bad_value("ids", where, "free of repeated ids", f"{twice!r} twice")
     return plain
 
 
@@ -51,25 +48,25 @@ def checked_id(value: object, where: str) -> Id:
             if "\0" not in value:
                 return _checked_length(value.encode(), where)
         expected = "text without NUL characters and lone surrogates"
-        raise InvalidValueError(checks.message("ids", where, expected, ascii(value)))
+        raise checks.bad_value("ids", where, expected, ascii(value))
     expected = "a sequence of integers or strings"
     if isinstance(value, bool | np.bool_):
-        raise InvalidTypeError(checks.message("ids", where, expected, repr(value)))
+        raise checks.bad_type("ids", where, expected, repr(value))
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise InvalidTypeError(checks.message("ids", where, expected, repr(value))) from None
+        raise checks.bad_type("ids", where, expected, repr(value)) from None
     if not -LARGEST_ID - 1 <= number <= LARGEST_ID:
         # Python spells out integers of a limited number of digits.
         got = number if number.bit_length() < 1000 else f"one of {number.bit_length()} bits"
-        raise InvalidValueError(checks.message("ids", where, "integers of 64 bits", got))
+        raise checks.bad_value("ids", where, "integers of 64 bits", got)
     return number
 
 
 def _checked_length(name: bytes, where: str) -> str:
     if len(name) > LONGEST_ID:
         expected = f"text of at most {LONGEST_ID:,} bytes"
-        raise InvalidValueError(checks.message("ids", where, expected, f"{len(name):,} bytes"))
+        raise checks.bad_value("ids", where, expected, f"{len(name):,} bytes")
     return name.decode()
 
 
@@ -85,10 +82,9 @@ def checked_metadata(
         return ["{}"] * n_rows
     expected = f"a sequence of {n_rows} mappings or None, one a vector"
     if isinstance(metadata, str | bytes | Mapping) or not isinstance(metadata, Sequence):
-        got = type(metadata).__name__
-        raise InvalidTypeError(checks.message("metadata", where, expected, got))
+        raise checks.bad_type("metadata", where, expected, type(metadata).__name__)
     if len(metadata) != n_rows:
-        raise InvalidValueError(checks.message("metadata", where, expected, len(metadata)))
+        raise checks.bad_value("metadata", where, expected, len(metadata))
     return [_as_json(row, number, where) for number, row in enumerate(metadata, first_row)]
 
 
@@ -98,8 +94,7 @@ def _as_json(row: object, number: int, where: str) -> str:
         return "{}"
     expected = "mappings that come back equal from JSON, free of NUL characters"
     if not isinstance(row, Mapping):
-        got = f"{type(row).__name__} in row {number}"
-        raise InvalidTypeError(checks.message("metadata", where, expected, got))
+        raise checks.bad_type("metadata", where, expected, f"{type(row).__name__} in row {number}")
     plain = dict(row)
     try:
         # As UTF-8 and not escaped, so that SQLite compares names byte by byte with those asked.
@@ -107,16 +102,12 @@ def _as_json(row: object, number: int, where: str) -> str:
         size = len(text.encode())
         equal = json.loads(text) == plain
     except TypeError as error:
-        got = f"{error} in row {number}"
-        raise InvalidTypeError(checks.message("metadata", where, expected, got)) from None
+        raise checks.bad_type("metadata", where, expected, f"{error} in row {number}") from None
     except (ValueError, RecursionError) as error:
-        got = f"{error} in row {number}"
-        raise InvalidValueError(checks.message("metadata", where, expected, got)) from None
+        raise checks.bad_value("metadata", where, expected, f"{error} in row {number}") from None
     if size > LARGEST_METADATA:
         expected = f"at most {LARGEST_METADATA:,} bytes of JSON for each vector"
-        got = f"{size:,} bytes in row {number}"
-        raise InvalidValueError(checks.message("metadata", where, expected, got))
+        raise checks.bad_value("metadata", where, expected, f"{size:,} bytes in row {number}")
     if not equal or _NUL.search(text):
-        got = f"{plain!r} in row {number}"
-        raise InvalidValueError(checks.message("metadata", where, expected, got))
+        raise checks.bad_value("metadata", where, expected, f"{plain!r} in row {number}")
     return text

@@ -15,7 +15,7 @@ from memvec import checks
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._ids import LARGEST_ID, Id, Metadata
-from memvec.errors import CorruptIndexError, InvalidValueError
+from memvec.errors import CorruptIndexError
 from memvec.kernels import blocks
 from memvec.types import Float32Array, IntArray
 
@@ -132,9 +132,7 @@ def insert_items(
         if known is None:
             raise
         expected = "ids that are new; upsert replaces items"
-        raise InvalidValueError(
-            checks.message("ids", where, expected, f"{known!r}, which exists")
-        ) from None
+        raise checks.bad_value("ids", where, expected, f"{known!r}, which exists") from None
     n_rows = max(min(_BLOB_ROWS, _BLOB_BYTES // (4 * rows.shape[1])), 1)
     for start, stop in blocks(len(rows), n_rows):
         blob = np.ascontiguousarray(rows[start:stop], dtype="<f4").tobytes()
@@ -164,5 +162,5 @@ def fresh_ids(catalog: Catalog, n_rows: int, where: str) -> list[Id]:
     first = max(next_key, largest[0][0] + 1) if largest else next_key
     if first + n_rows - 1 > LARGEST_ID:
         expected = f"given where fewer than {n_rows} integers of 64 bits are above all others"
-        raise InvalidValueError(checks.message("ids", where, expected, f"none after {first - 1}"))
+        raise checks.bad_value("ids", where, expected, f"none after {first - 1}")
     return list(range(first, first + n_rows))

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.kernels import CONSTRUCTION_CODES, build_units, run_blocks
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
@@ -117,9 +116,7 @@ def memory_vectors(
     checks.choice(construction, "construction", where, CONSTRUCTIONS)
     ridge = checks.real(ridge, "ridge", where, low=0.0)
     if ridge > 0 and construction != "ridge":
-        raise InvalidValueError(
-            checks.message("ridge", where, f"0 for construction={construction!r}", ridge)
-        )
+        raise checks.bad_value("ridge", where, f"0 for construction={construction!r}", ridge)
     rows = checks.matrix(vectors, "vectors", where).astype(np.float32, copy=False)
     members = np.arange(len(rows)) if order is None else _checked_order(order, len(rows), where)
     bounds = np.asarray(offsets)
@@ -143,10 +140,9 @@ def _checked_order(order: ArrayLike, n_vectors: int, where: str) -> IntArray:
     expected = f"a one-dimensional array of row numbers in [0, {n_vectors})"
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
         got = f"dtype {array.dtype}, shape {array.shape}"
-        raise InvalidValueError(checks.message("order", where, expected, got))
+        raise checks.bad_value("order", where, expected, got)
     if array.size > 0 and (array.min() < 0 or array.max() >= n_vectors):
-        got = f"{array.min()} to {array.max()}"
-        raise InvalidValueError(checks.message("order", where, expected, got))
+        raise checks.bad_value("order", where, expected, f"{array.min()} to {array.max()}")
     return array.astype(np.int64, copy=False)
 
 
@@ -155,15 +151,14 @@ def _check_finite(unit_vectors: Float32Array, where: str) -> None:
     finite = np.isfinite(unit_vectors).all(axis=1)
     if not finite.all():
         got = f"one in unit {int(np.argmin(finite))}"
-        expected = "free of NaN and infinite values"
-        raise InvalidValueError(checks.message("vectors", where, expected, got))
+        raise checks.bad_value("vectors", where, "free of NaN and infinite values", got)
 
 
 def _check_offsets(offsets: IntArray, n_members: int, where: str) -> None:
     expected = f"non-decreasing integers from 0 to {n_members}"
     if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind not in "iu":
         got = f"dtype {offsets.dtype}, shape {offsets.shape}"
-        raise InvalidValueError(checks.message("offsets", where, expected, got))
+        raise checks.bad_value("offsets", where, expected, got)
     if offsets[0] != 0 or offsets[-1] != n_members or (np.diff(offsets) < 0).any():
         got = f"{offsets[0]} to {offsets[-1]}, smallest step {np.diff(offsets).min()}"
-        raise InvalidValueError(checks.message("offsets", where, expected, got))
+        raise checks.bad_value("offsets", where, expected, got)

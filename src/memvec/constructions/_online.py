@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.kernels import EIGENVALUE_CUT
 from memvec.types import ArrayLike, Float32Array, Float64Array
 
@@ -93,9 +92,7 @@ class OnlineUnit:
         found = np.flatnonzero((self._rows == row).all(axis=1))
         if not len(found):
             got = f"a vector that equals none of its {len(self)} members"
-            raise InvalidValueError(
-                checks.message("vector", "OnlineUnit.remove", "a member of the unit", got)
-            )
+            raise checks.bad_value("vector", "OnlineUnit.remove", "a member of the unit", got)
         position = int(found[0])
         self._rows = np.delete(self._rows, position, axis=0)
         if self.construction == "sum":
@@ -108,9 +105,7 @@ class OnlineUnit:
     def _row(self, vector: ArrayLike, where: str) -> Float32Array:
         array = checks.numbers(vector, "vector", where)
         if array.ndim != 1:
-            raise InvalidValueError(
-                checks.message("vector", where, "one-dimensional", f"shape {array.shape}")
-            )
+            raise checks.bad_value("vector", where, "one-dimensional", f"shape {array.shape}")
         rows = checks.unit_rows(array[np.newaxis, :], "vector", where, dim=self.dim)
         return rows.reshape(self.dim)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.types import ArrayLike, Float64Array, IntArray
 
 
@@ -107,9 +106,7 @@ def complexity_ratio(
     scores = checks.matrix(unit_scores, "unit_scores", where)
     if np.isnan(scores).any():
         row = int(np.argmax(np.isnan(scores).any(axis=1)))
-        raise InvalidValueError(
-            checks.message("unit_scores", where, "free of NaN", f"one in row {row}")
-        )
+        raise checks.bad_value("unit_scores", where, "free of NaN", f"one in row {row}")
     sizes = _sizes(unit_sizes, scores.shape[1], where)
     scored = (scores > threshold) @ sizes
     return np.asarray((len(sizes) + scored) / sizes.sum(), dtype=np.float64)
@@ -131,10 +128,9 @@ def _scores(value: ArrayLike, name: str, where: str) -> Float64Array:
     expected = "an array of at least one finite number"
     scores = array.astype(np.float64).ravel()
     if len(scores) == 0:
-        raise InvalidValueError(checks.message(name, where, expected, f"shape {array.shape}"))
+        raise checks.bad_value(name, where, expected, f"shape {array.shape}")
     if not np.isfinite(scores).all():
-        got = f"{scores[~np.isfinite(scores)][0]}"
-        raise InvalidValueError(checks.message(name, where, expected, got))
+        raise checks.bad_value(name, where, expected, f"{scores[~np.isfinite(scores)][0]}")
     return scores
 
 
@@ -142,12 +138,10 @@ def _sizes(value: ArrayLike, n_units: int, where: str) -> IntArray:
     array = np.asarray(value)
     expected = f"{n_units} integers >= 0, one per unit and not all 0"
     if array.dtype.kind not in "iu":
-        got = f"dtype {array.dtype}"
-        raise InvalidTypeError(checks.message("unit_sizes", where, expected, got))
+        raise checks.bad_type("unit_sizes", where, expected, f"dtype {array.dtype}")
     if array.shape != (n_units,):
-        got = f"shape {array.shape}"
-        raise InvalidValueError(checks.message("unit_sizes", where, expected, got))
+        raise checks.bad_value("unit_sizes", where, expected, f"shape {array.shape}")
     if (array < 0).any() or not array.any():
         got = f"a smallest of {array.min()} and a largest of {array.max()}"
-        raise InvalidValueError(checks.message("unit_sizes", where, expected, got))
+        raise checks.bad_value("unit_sizes", where, expected, got)
     return array.astype(np.int64)

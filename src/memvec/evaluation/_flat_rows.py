@@ -6,8 +6,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from memvec.checks import message
-from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.checks import bad_type, bad_value
 from memvec.evaluation._id_rows import refuse_repeated
 from memvec.types import IntArray
 
@@ -27,16 +26,14 @@ class FlatRows(Protocol):
 def flat_rows(value: FlatRows, name: str, where: str) -> tuple[IntArray, IntArray]:
     """Return the number of the query and the id of every hit, refusing what is not flat rows."""
     if not (hasattr(value, "offsets") and hasattr(value, "ids")):
-        raise InvalidTypeError(
-            message(name, where, "an object with offsets and ids", type(value).__name__)
-        )
+        raise bad_type(name, where, "an object with offsets and ids", type(value).__name__)
     offsets, ids = np.asarray(value.offsets), np.asarray(value.ids)
     _check_integers(offsets, ids, name, where)
     rising = len(offsets) > 0 and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
     if not rising or offsets[-1] != len(ids):
         got = f"offsets {_short(offsets)} for {len(ids)} ids"
         expected = "flat rows whose offsets rise from 0 to the number of ids"
-        raise InvalidValueError(message(name, where, expected, got))
+        raise bad_value(name, where, expected, got)
     starts = offsets.astype(np.int64)
     counts = starts[1:] - starts[:-1]
     queries = np.repeat(np.arange(len(counts), dtype=np.int64), counts)
@@ -52,8 +49,7 @@ def _check_integers(
         # An empty list of ids becomes float64 and is as good as an empty one of integers.
         if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
             got = f"{part} of shape {array.shape} and dtype {array.dtype}"
-            expected = "flat rows of one-dimensional integer offsets and ids"
-            raise InvalidTypeError(message(name, where, expected, got))
+            raise bad_type(name, where, "flat rows of one-dimensional integer offsets and ids", got)
 
 
 def _short(values: np.ndarray[Any, Any]) -> str:

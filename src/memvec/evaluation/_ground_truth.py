@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, float32_slack
 from memvec.matches import Matches
 from memvec.progress import Advance, progress_bar
@@ -149,7 +148,7 @@ def exact_top_k(
     available = len(job.vectors) - (exclude is not None)
     if k > available:
         expected = f"at most the number of vectors to choose from, {available}"
-        raise InvalidValueError(checks.message("k", "exact_top_k", expected, k))
+        raise checks.bad_value("k", "exact_top_k", expected, k)
     ids = np.full((len(job.queries), k), -1, dtype=np.int64)
     scores = np.full((len(job.queries), k), -np.inf)
     done = 0
@@ -181,7 +180,7 @@ class _Job(NamedTuple):
         hidden = _row_numbers(exclude, len(data), "exclude", where)
         if len(hidden) != len(asked):
             expected = f"one row number for each of the {len(asked)} queries"
-            raise InvalidValueError(checks.message("exclude", where, expected, len(hidden)))
+            raise checks.bad_value("exclude", where, expected, len(hidden))
         return cls(data, asked, hidden, where)
 
     @property
@@ -317,9 +316,8 @@ def _row_numbers(value: ArrayLike, n_rows: int, name: str, where: str) -> IntArr
     array = np.asarray(value)
     expected = f"a one-dimensional array of row numbers in [0, {n_rows})"
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
-        got = f"shape {array.shape} and dtype {array.dtype}"
-        raise InvalidTypeError(checks.message(name, where, expected, got))
+        raise checks.bad_type(name, where, expected, f"shape {array.shape} and dtype {array.dtype}")
     outside = (array < 0) | (array >= n_rows)
     if outside.any():
-        raise InvalidValueError(checks.message(name, where, expected, array[outside][0]))
+        raise checks.bad_value(name, where, expected, array[outside][0])
     return array.astype(np.int64)

@@ -7,8 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from memvec.checks import message
-from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.checks import bad_type, bad_value
 from memvec.types import ArrayLike, IntArray
 
 # Answers shorter than asked are padded with this id; it may repeat and never counts as found.
@@ -25,10 +24,10 @@ def id_rows(
     """Return one int64 array per query; a two-dimensional array or a sequence of sequences."""
     expected = "a sequence of integer ids for each query"
     if isinstance(value, str | bytes) or not hasattr(value, "__len__"):
-        raise InvalidTypeError(message(name, where, expected, repr(value)))
+        raise bad_type(name, where, expected, repr(value))
     rows = [_id_row(row, name, where) for row in value]
     if n_queries is not None and len(rows) != n_queries:
-        raise InvalidValueError(message(name, where, f"{n_queries} rows, one per query", len(rows)))
+        raise bad_value(name, where, f"{n_queries} rows, one per query", len(rows))
     for query, row in enumerate(rows):
         refuse_repeated(np.full(len(row), query), row, name, where)
     return rows
@@ -40,10 +39,10 @@ def _id_row(row: ArrayLike, name: str, where: str) -> IntArray:
     try:
         array = np.asarray(sorted(row) if isinstance(row, set | frozenset) else row)
     except ValueError:  # ragged
-        raise InvalidTypeError(message(name, where, expected, repr(row))) from None
+        raise bad_type(name, where, expected, repr(row)) from None
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
         got = f"a row of shape {array.shape} and dtype {array.dtype}"
-        raise InvalidTypeError(message(name, where, expected, got))
+        raise bad_type(name, where, expected, got)
     return cast(IntArray, array.astype(np.int64))
 
 
@@ -57,4 +56,4 @@ def refuse_repeated(queries: IntArray, ids: IntArray, name: str, where: str) -> 
     if twice.any():
         at = int(np.argmax(twice))
         got = f"id {ids[at]} twice for query {queries[at]}"
-        raise InvalidValueError(message(name, where, "free of repeated ids", got))
+        raise bad_value(name, where, "free of repeated ids", got)

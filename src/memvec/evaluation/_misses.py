@@ -9,7 +9,6 @@ from statistics import NormalDist
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.evaluation._flat_rows import FlatRows, flat_rows
 from memvec.types import BoolArray, Float64Array, IntArray
 
@@ -220,7 +219,7 @@ def _count(truth: FlatRows, answer: FlatRows, where: str) -> Misses:
     n_queries, n_answered = len(truth.offsets) - 1, len(answer.offsets) - 1
     if n_answered != n_queries:
         expected = f"rows for the {n_queries} queries of the truth"
-        raise InvalidValueError(checks.message("answer", where, expected, n_answered))
+        raise checks.bad_value("answer", where, expected, n_answered)
     found, correct = _common(true_query, true_id, query, ids)
     return Misses(
         np.bincount(true_query, minlength=n_queries),

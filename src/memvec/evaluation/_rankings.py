@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.evaluation._id_rows import NO_ID, refuse_repeated
 from memvec.types import ArrayLike, Float64Array, IntArray
 
@@ -111,10 +110,9 @@ def _ids(value: ArrayLike, name: str, where: str, shape: tuple[int, ...] | None 
     array = np.asarray(value)
     if array.ndim != 2 or array.dtype.kind not in "iu":
         got = f"shape {array.shape} and dtype {array.dtype}"
-        expected = "a two-dimensional array of integer ids"
-        raise InvalidTypeError(checks.message(name, where, expected, got))
+        raise checks.bad_type(name, where, "a two-dimensional array of integer ids", got)
     if shape is not None and array.shape != shape:
-        raise InvalidValueError(checks.message(name, where, f"of shape {shape}", array.shape))
+        raise checks.bad_value(name, where, f"of shape {shape}", array.shape)
     ids = array.astype(np.int64)
     refuse_repeated(np.repeat(np.arange(len(ids)), ids.shape[1]), ids.ravel(), name, where)
     return ids
@@ -125,20 +123,16 @@ def _scores(
 ) -> Float64Array:
     array = np.asarray(value)
     if array.dtype.kind not in "fiu":
-        expected = "an array of real numbers"
-        raise InvalidTypeError(checks.message(name, where, expected, f"dtype {array.dtype}"))
+        raise checks.bad_type(name, where, "an array of real numbers", f"dtype {array.dtype}")
     if array.shape != ids.shape:
-        expected = f"of the shape of its ids, {ids.shape}"
-        raise InvalidValueError(checks.message(name, where, expected, array.shape))
+        raise checks.bad_value(name, where, f"of the shape of its ids, {ids.shape}", array.shape)
     # What stands beside a missing answer has no meaning.
     scores = np.where(ids == NO_ID, -np.finfo(np.float64).max, array.astype(np.float64))
     if not np.isfinite(scores).all():
         row = int(np.argmin(np.isfinite(scores).all(axis=1)))
-        got = f"NaN or infinity in row {row}"
-        raise InvalidValueError(checks.message(name, where, "finite", got))
+        raise checks.bad_value(name, where, "finite", f"NaN or infinity in row {row}")
     rising = (scores[:, 1:] > scores[:, :-1] + tolerance).any(axis=1)
     if rising.any():
         expected = "in falling order along each row"
-        got = f"a rising row {int(np.argmax(rising))}"
-        raise InvalidValueError(checks.message(name, where, expected, got))
+        raise checks.bad_value(name, where, expected, f"a rising row {int(np.argmax(rising))}")
     return scores

@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.evaluation._id_rows import id_rows
 from memvec.types import ArrayLike, Float64Array, IntArray
 
@@ -137,7 +136,7 @@ def four_recall_at_4(rankings: IdRows, relevant: IdRows) -> float:
     for query, ids in enumerate(wanted):
         if len(ids) != 4:
             got = f"{len(ids)} for query {query}"
-            raise InvalidValueError(checks.message("relevant", where, "4 ids for each query", got))
+            raise checks.bad_value("relevant", where, "4 ids for each query", got)
     counts = [_n_found(row[:4], ids) for row, ids in zip(ranked, wanted, strict=True)]
     return float(np.mean(counts))
 
@@ -180,7 +179,7 @@ def _checked(
 ) -> tuple[list[IntArray], list[IntArray]]:
     ranked = id_rows(rankings, "rankings", where)
     if not ranked:
-        raise InvalidValueError(checks.message("rankings", where, "at least one ranking", "none"))
+        raise checks.bad_value("rankings", where, "at least one ranking", "none")
     wanted = id_rows(relevant, "relevant", where, n_queries=len(ranked))
     _refuse_negative(wanted, where)
     _refuse_empty(wanted, where, "")
@@ -190,16 +189,14 @@ def _checked(
 def _refuse_negative(wanted: list[IntArray], where: str) -> None:
     for query, ids in enumerate(wanted):
         if (ids < 0).any():
-            got = f"{ids.min()} for query {query}"
-            raise InvalidValueError(checks.message("relevant", where, "ids >= 0", got))
+            raise checks.bad_value("relevant", where, "ids >= 0", f"{ids.min()} for query {query}")
 
 
 def _refuse_empty(wanted: list[IntArray], where: str, besides: str) -> None:
     for query, ids in enumerate(wanted):
         if len(ids) == 0:
             expected = f"at least one id for each query{besides}"
-            got = f"none for query {query}"
-            raise InvalidValueError(checks.message("relevant", where, expected, got))
+            raise checks.bad_value("relevant", where, expected, f"none for query {query}")
 
 
 def _ignored(wanted: list[IntArray], junk: IdRows | None, where: str) -> list[IntArray]:
@@ -210,7 +207,7 @@ def _ignored(wanted: list[IntArray], junk: IdRows | None, where: str) -> list[In
         both = np.intersect1d(ids, skip)
         if len(both) > 0:
             got = f"id {both[0]} in both for query {query}"
-            raise InvalidValueError(checks.message("junk", where, "free of relevant ids", got))
+            raise checks.bad_value("junk", where, "free of relevant ids", got)
     return rows
 
 

@@ -9,7 +9,6 @@ from importlib.resources import files
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.types import Float32Array
 
 
@@ -41,9 +40,7 @@ class Sample:
             if text.startswith(beginning):
                 return row
         expected = "the beginning of one of the texts"
-        raise InvalidValueError(
-            checks.message("beginning", "Sample.row", expected, repr(beginning))
-        )
+        raise checks.bad_value("beginning", "Sample.row", expected, repr(beginning))
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import IO
 
 from memvec import checks
-from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError
+from memvec.errors import FileFormatError
 from memvec.files._hdf5 import hdf5_blocks, hdf5_rows
 from memvec.files._jsonl import jsonl_blocks
 from memvec.files._npy import read_npy
 from memvec.files._npz import npz_blocks, npz_rows
 from memvec.files._parquet import parquet_blocks, parquet_rows
-from memvec.files._paths import checked_path, refuse_special
+from memvec.files._paths import refuse_special
 from memvec.files._records import WHERE, Blocks, Fields, VectorArray, VectorBlock
 from memvec.files._vecs import VECS_DTYPES, read_vecs
 
@@ -138,9 +138,9 @@ def _checked_source(source: object) -> Path:
 def known_path(path: object, name: str, where: str, kind: str) -> Path:
     """Return the path of a file of a known format; `kind` is what the suffixes end."""
     expected = kind + ", ".join(BLOCK_SUFFIXES)
-    file = checked_path(path, expected, where, name)
+    file = checks.path(path, name, where, expected)
     if file.suffix.lower() not in BLOCK_SUFFIXES:
-        raise InvalidValueError(checks.message(name, where, expected, repr(str(path))))
+        raise checks.bad_value(name, where, expected, repr(str(path)))
     refuse_special(file)
     return file
 
@@ -149,8 +149,7 @@ def _checked_metadata(metadata: Sequence[str] | None) -> tuple[str, ...] | None:
     if metadata is None:
         return None
     if isinstance(metadata, str) or not all(isinstance(name, str) for name in metadata):
-        expected = "a sequence of names"
-        raise InvalidTypeError(checks.message("metadata", WHERE, expected, repr(metadata)))
+        raise checks.bad_type("metadata", WHERE, "a sequence of names", repr(metadata))
     return tuple(metadata)
 
 
@@ -169,7 +168,7 @@ def _plain_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
     for parameter, value in named.items():
         if value is not None:
             expected = "None for a file that holds one array"
-            raise InvalidValueError(checks.message(parameter, asked.where, expected, repr(value)))
+            raise checks.bad_value(parameter, asked.where, expected, repr(value))
     vectors = _plain_vectors(path, asked.rows)
     for start in range(0, len(vectors), block_rows):
         yield VectorBlock(start, vectors[start : start + block_rows])

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from memvec import checks
 from memvec.errors import FileFormatError, MemvecError, MissingExtraError
-from memvec.files._paths import checked_path, refuse_special
+from memvec.files._paths import refuse_special
 from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
 
 # The dataset of vectors in the layout of ann-benchmarks.
@@ -68,7 +69,7 @@ def read_ann_benchmark(path: str | os.PathLike[str]) -> AnnBenchmark:
     MissingExtraError
         If h5py is not installed.
     """
-    file = checked_path(path, "a path to an HDF5 file", "read_ann_benchmark")
+    file = checks.path(path, "path", "read_ann_benchmark", "a path to an HDF5 file")
     train, test = _whole(file, "train"), _whole(file, "test")
     neighbors, distances = _whole(file, "neighbors"), _whole(file, "distances")
     _check_fit(file, train, test, neighbors, distances)

@@ -118,8 +118,7 @@ def _vectors_name(held: list[str], asked: Fields, path: Path) -> str:
     if asked.vectors is not None:
         if asked.vectors not in held:
             expected = f"an array of {path}, which holds {names}"
-            got = repr(asked.vectors)
-            raise InvalidValueError(checks.message("field", asked.where, expected, got))
+            raise checks.bad_value("field", asked.where, expected, repr(asked.vectors))
         return asked.vectors
     usual = [name for name in _VECTOR_NAMES if name in held] or held
     if len(held) == 1 or usual is not held:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from memvec import checks
-from memvec.errors import FileFormatError, InvalidValueError, MissingExtraError
+from memvec.errors import FileFormatError, MissingExtraError
 from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
 
 
@@ -112,7 +112,7 @@ def _column_name(schema: Any, path: Path, asked: Fields) -> str:
         )
     if column not in schema.names:
         expected = f"a column of {path}, which holds {held}"
-        raise InvalidValueError(checks.message("field", asked.where, expected, repr(column)))
+        raise checks.bad_value("field", asked.where, expected, repr(column))
     if column not in lists:
         raise FileFormatError(
             f"{path} holds no vectors in column '{column}': its type is "

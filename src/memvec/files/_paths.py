@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import stat
 from contextlib import suppress
 from pathlib import Path
 
-from memvec import checks
-from memvec.errors import FileFormatError, InvalidTypeError
+from memvec.errors import FileFormatError
 
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
-
-
-def checked_path(path: object, expected: str, where: str, name: str = "path") -> Path:
-    """Return `path` as a Path, refusing what is not one."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message(name, where, expected, repr(path)))
-    return Path(path)
 
 
 def refuse_special(path: Path) -> None:

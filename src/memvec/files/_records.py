@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from memvec import checks
-from memvec.errors import FileFormatError, InvalidValueError
+from memvec.errors import FileFormatError
 
 VectorArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -109,7 +109,7 @@ def _check_held(name: str, parameter: str, held: Sequence[str], source: object) 
     if name not in held:
         names = ", ".join(dict.fromkeys(held)) or "nothing besides vectors"
         expected = f"the name of a field of {source}, which holds {names}"
-        raise InvalidValueError(checks.message(parameter, WHERE, expected, repr(name)))
+        raise checks.bad_value(parameter, WHERE, expected, repr(name))
 
 
 def block_of(

@@ -6,7 +6,7 @@ import os
 import sqlite3
 import threading
 from pathlib import Path
-from types import TracebackType
+from typing import Self
 
 import numpy as np
 
@@ -88,15 +88,10 @@ class DescriptorCache:
         """Close the file."""
         self._connection.close()
 
-    def __enter__(self) -> DescriptorCache:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _damaged(self, error: sqlite3.Error) -> FileFormatError:

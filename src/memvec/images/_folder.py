@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.images._photo import SUFFIXES
 
 
@@ -34,11 +33,9 @@ def find_photos(folder: str | Path) -> list[str]:
     ['a.png', 'b.JPG']
     """
     where = "find_photos"
-    if not isinstance(folder, str | os.PathLike):
-        raise InvalidTypeError(checks.message("folder", where, "a path", repr(folder)))
-    root = Path(os.path.abspath(folder))
+    root = Path(os.path.abspath(checks.path(folder, "folder", where)))
     if not root.is_dir():
-        raise InvalidValueError(checks.message("folder", where, "an existing folder", root))
+        raise checks.bad_value("folder", where, "an existing folder", root)
     found = []
     for parent, folders, files in os.walk(root):
         folders[:] = [name for name in folders if not name.startswith(".")]

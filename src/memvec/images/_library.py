@@ -15,14 +15,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from memvec import checks
 from memvec.collection import Collection, open_collection
-from memvec.errors import FileFormatError, IndexNotFoundError, InvalidTypeError, InvalidValueError
+from memvec.errors import FileFormatError, IndexNotFoundError
 from memvec.images._cache import DescriptorCache
 from memvec.images._describe import Described, describe_photos
 from memvec.images._descriptor import (
@@ -83,7 +82,7 @@ class PhotoLibrary:
             ε in (0, 1), the share of matches that searches may miss.
         """
         where = "PhotoLibrary.create"
-        folder = _checked_path(path, where)
+        folder = checks.path(path, "path", where)
         similarity = checks.similarity(similarity, where)
         miss_rate = checks.miss_rate(miss_rate, where)
         _check_place(folder, where)
@@ -106,12 +105,12 @@ class PhotoLibrary:
     @staticmethod
     def exists(path: str | os.PathLike[str]) -> bool:
         """Tell whether there is a library at a path."""
-        return (_checked_path(path, "PhotoLibrary.exists") / _DESCRIPTOR).exists()
+        return (checks.path(path, "path", "PhotoLibrary.exists") / _DESCRIPTOR).exists()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> PhotoLibrary:
         """Open a library."""
-        folder = _checked_path(path, "PhotoLibrary.open")
+        folder = checks.path(path, "path", "PhotoLibrary.open")
         if not cls.exists(folder):
             raise IndexNotFoundError(f"There is no library of photographs at {folder}.")
         _check_no_links(folder)
@@ -141,15 +140,10 @@ class PhotoLibrary:
         """Let the next writer in."""
         self._collection.close()
 
-    def __enter__(self) -> PhotoLibrary:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def add_folder(
@@ -360,20 +354,14 @@ def _report(described: Described, before: Mapping[str, str], n_gone: int) -> Fol
     )
 
 
-def _checked_path(path: object, where: str) -> Path:
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message("path", where, "a path", repr(path)))
-    return Path(path)
-
-
 def _check_place(folder: Path, where: str) -> None:
     expected = "a new path in an existing folder, an empty folder or a library"
     if folder.exists():
         own = {_DESCRIPTOR, _COLLECTION, _CACHE, f"{_CACHE}-wal", f"{_CACHE}-shm"}
         if not folder.is_dir() or set(os.listdir(folder)) - own:
-            raise InvalidValueError(checks.message("path", where, expected, folder))
+            raise checks.bad_value("path", where, expected, folder)
     elif not folder.parent.is_dir():
-        raise InvalidValueError(checks.message("path", where, expected, folder))
+        raise checks.bad_value("path", where, expected, folder)
 
 
 def _check_same(
@@ -381,7 +369,7 @@ def _check_same(
 ) -> None:
     if fingerprint(kept) != fingerprint(descriptor):
         expected = f"the one that {folder} was made with, {kept!r}"
-        raise InvalidValueError(checks.message("descriptor", where, expected, repr(descriptor)))
+        raise checks.bad_value("descriptor", where, expected, repr(descriptor))
 
 
 def _check_no_links(folder: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memvec import checks
-from memvec.errors import FileFormatError, InvalidValueError
+from memvec.errors import FileFormatError
 
 Layout = Literal["NCHW", "NHWC"]
 Channels = Literal["RGB", "BGR"]
@@ -82,7 +82,7 @@ class OnnxConfig:
         for name in ("model", "input", "output"):
             value = getattr(self, name)
             if not isinstance(value, str):
-                raise InvalidValueError(checks.message(name, where, "a text", repr(value)))
+                raise checks.bad_value(name, where, "a text", repr(value))
         for name, options in _CHOICES.items():
             checks.choice(getattr(self, name), name, where, options)
         checks.real(self.crop_share, "crop_share", where, low=0.0, high=1.0, low_open=True)
@@ -96,8 +96,7 @@ class OnnxConfig:
         """Store a checked tuple: files give lists."""
         value = getattr(self, name)
         if not isinstance(value, list | tuple) or len(value) != length:
-            expected = f"a list of {length} numbers"
-            raise InvalidValueError(checks.message(name, "OnnxConfig", expected, repr(value)))
+            raise checks.bad_value(name, "OnnxConfig", f"a list of {length} numbers", repr(value))
         object.__setattr__(self, name, tuple(check(entry) for entry in value))
 
     def settings(self) -> dict[str, Any]:

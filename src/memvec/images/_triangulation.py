@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.images._aggregate import AGGREGATIONS, Aggregation, democratic_weights, finished
 from memvec.images._photo import Pixels
 from memvec.images._sift import SiftConfig, local_descriptors
@@ -73,7 +72,7 @@ class Triangulation:
         if self.whitening.shape != shape or self.mean.shape != shape[:1]:
             got = f"shapes {self.mean.shape} and {self.whitening.shape}"
             expected = f"of shape {shape}, with a mean of shape {shape[:1]}"
-            raise InvalidValueError(checks.message("whitening", where, expected, got))
+            raise checks.bad_value("whitening", where, expected, got)
 
     @classmethod
     def fit(
@@ -112,7 +111,7 @@ class Triangulation:
         dim = n_words * rows.shape[1]
         if len(rows) < dim:
             expected = f"at least {dim} local descriptors for {n_words} words"
-            raise InvalidValueError(checks.message("bags", where, expected, len(rows)))
+            raise checks.bad_value("bags", where, expected, len(rows))
         rng = checks.generator(seed, where)
         centroids = learn_vocabulary(rows, n_words, rule=vocabulary, seed=rng, progress=progress)
         chosen = np.sort(rng.choice(len(rows), min(len(rows), _SAMPLE_ROWS), replace=False))
@@ -184,7 +183,7 @@ class Triangulation:
 def gathered(bags: Sequence[ArrayLike], where: str) -> Float32Array:
     """Return the local descriptors of all photographs as unit rows."""
     if len(bags) == 0:
-        raise InvalidValueError(checks.message("bags", where, "at least one photograph's", "none"))
+        raise checks.bad_value("bags", where, "at least one photograph's", "none")
     return checks.unit_rows(np.concatenate([np.asarray(bag) for bag in bags]), "bags", where)
 
 

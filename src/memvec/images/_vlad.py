@@ -10,7 +10,6 @@ import numpy as np
 
 from memvec import checks
 from memvec.codes import Projection
-from memvec.errors import InvalidValueError
 from memvec.images._aggregate import finished
 from memvec.images._photo import Pixels
 from memvec.images._sift import SiftConfig, local_descriptors
@@ -57,7 +56,7 @@ class Vlad:
         if self.projection.dim != dim:
             expected = f"a projection of dimension {dim}"
             got = f"dimension {self.projection.dim}"
-            raise InvalidValueError(checks.message("projection", where, expected, got))
+            raise checks.bad_value("projection", where, expected, got)
 
     @classmethod
     def fit(
@@ -104,8 +103,7 @@ class Vlad:
             (n_words * rows.shape[1], "dimensions of the vocabulary"),
         ):
             if dim > most:
-                expected = f"at most the number of {what}, {most}"
-                raise InvalidValueError(checks.message("dim", where, expected, dim))
+                raise checks.bad_value("dim", where, f"at most the number of {what}, {most}", dim)
         rng = checks.generator(seed, where)
         centroids = learn_vocabulary(rows, n_words, rule=vocabulary, seed=rng, progress=progress)
         vectors = _training_vectors(bags, centroids, power, progress)

@@ -8,7 +8,6 @@ import numpy as np
 
 from memvec import checks
 from memvec.assignment import kmeans_assignment
-from memvec.errors import InvalidValueError
 from memvec.types import ArrayLike, Float32Array, Float64Array, IntArray
 
 VocabularyRule = Literal["plain", "spherical"]
@@ -64,7 +63,7 @@ def learn_vocabulary(
     rng = checks.generator(seed, where)
     if len(rows) < n_words:
         expected = f"at least {n_words} rows, one for each word"
-        raise InvalidValueError(checks.message("descriptors", where, expected, len(rows)))
+        raise checks.bad_value("descriptors", where, expected, len(rows))
     # A multiple of k, so that ⌈N/n⌉ units are k of them.
     size = min(len(rows), _SAMPLE_ROWS) // n_words
     sample = rows[np.sort(rng.choice(len(rows), size * n_words, replace=False))]

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, get_args
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.guarantee import Guarantee
 from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
@@ -61,28 +60,25 @@ def _saved_config(settings: object, dim: int) -> IndexConfig:
         _check_flag(held.get(name), name)
     for name in _DECIDED:
         if held.get(name, "auto") in ("auto", None):
-            raise InvalidValueError(checks.message(name, _WHERE, "decided", held.get(name)))
+            raise checks.bad_value(name, _WHERE, "decided", held.get(name))
     for name in ("iterations", "seed"):
         checks.integer(held.get(name), name, _WHERE, minimum=0)
     config = IndexConfig(**held)
     if config.pca_dim is not None and config.pca_dim > dim:
-        expected = f"at most the dimension, {dim}"
-        raise InvalidValueError(checks.message("pca_dim", _WHERE, expected, config.pca_dim))
+        raise checks.bad_value("pca_dim", _WHERE, f"at most the dimension, {dim}", config.pca_dim)
     return config
 
 
 def _number_of_vectors(value: object) -> int:
     n_vectors = checks.integer(value, "n_vectors", _WHERE)
     if n_vectors > MOST_VECTORS:
-        expected = f"at most {MOST_VECTORS}"
-        raise InvalidValueError(checks.message("n_vectors", _WHERE, expected, n_vectors))
+        raise checks.bad_value("n_vectors", _WHERE, f"at most {MOST_VECTORS}", n_vectors)
     return n_vectors
 
 
 def _similarities(values: object) -> tuple[float, ...]:
     if not isinstance(values, list) or not values:
-        expected = "a list of similarities"
-        raise InvalidTypeError(checks.message("similarities", _WHERE, expected, repr(values)))
+        raise checks.bad_type("similarities", _WHERE, "a list of similarities", repr(values))
     return tuple(checks.similarity(value, _WHERE, "similarities") for value in values)
 
 
@@ -103,11 +99,10 @@ def saved_codes(settings: object, config: IndexConfig) -> SavedCodes:
     _check_names(held, SavedCodes, "codes")
     top, own = held.get("top"), held.get("own_scales")
     if type(top) is not int or top not in _TOPS:
-        raise InvalidValueError(checks.message("top", _WHERE, f"one of {_TOPS}", repr(top)))
+        raise checks.bad_value("top", _WHERE, f"one of {_TOPS}", repr(top))
     _check_flag(own, "own_scales")
     if own != (config.codes != "sign"):
-        expected = f"{not own} for codes {config.codes!r}"
-        raise InvalidValueError(checks.message("own_scales", _WHERE, expected, own))
+        raise checks.bad_value("own_scales", _WHERE, f"{not own} for codes {config.codes!r}", own)
     return SavedCodes(
         prefix_scale=checks.real(
             held.get("prefix_scale"), "prefix_scale", _WHERE, low=0.0, high=_LARGEST
@@ -126,20 +121,17 @@ def checked_evidence(settings: object) -> dict[str, Any]:
     held["left_out"] = checks.integer(held.get("left_out"), "left_out", _WHERE, minimum=0)
     held["null_dimension"] = _positive(held.get("null_dimension"), "null_dimension")
     if held.get("source") not in _SOURCES:
-        expected = f"one of {_SOURCES}"
-        raise InvalidValueError(
-            checks.message("source", _WHERE, expected, repr(held.get("source")))
-        )
+        raise checks.bad_value("source", _WHERE, f"one of {_SOURCES}", repr(held.get("source")))
     for name in ("calibrated", "state"):
         if not isinstance(held.get(name), str):
-            raise InvalidTypeError(checks.message(name, _WHERE, "a text", repr(held.get(name))))
+            raise checks.bad_type(name, _WHERE, "a text", repr(held.get(name)))
     return held
 
 
 def _mapping(settings: object, name: str) -> dict[str, Any]:
     """Return settings that must be an object of JSON."""
     if not isinstance(settings, dict):
-        raise InvalidTypeError(checks.message(name, _WHERE, "a mapping", repr(settings)))
+        raise checks.bad_type(name, _WHERE, "a mapping", repr(settings))
     return settings
 
 
@@ -149,13 +141,11 @@ def _positive(value: object, name: str, high: float = _LARGEST) -> float:
 
 def _check_flag(value: object, name: str) -> None:
     if not isinstance(value, bool):
-        raise InvalidTypeError(checks.message(name, _WHERE, "True or False", repr(value)))
+        raise checks.bad_type(name, _WHERE, "True or False", repr(value))
 
 
 def _check_names(held: Mapping[str, Any], kind: type, name: str) -> None:
     known = {field.name for field in dataclasses.fields(kind)}
     strange = sorted(held.keys() - known)
     if strange:
-        raise InvalidValueError(
-            checks.message(name, _WHERE, f"of {sorted(known)}", repr(strange[0]))
-        )
+        raise checks.bad_value(name, _WHERE, f"of {sorted(known)}", repr(strange[0]))

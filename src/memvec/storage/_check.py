@@ -96,5 +96,5 @@ def _checked(folder: Path, manifest: Manifest, file: OpenedFile) -> CheckReport:
             open_array(inside / array.file, array, verify=True)
         except CorruptIndexError as error:
             problems.append(str(error))
-    sizes = [len(file.content), *(array.size for array in manifest.arrays.values())]
+    sizes = [len(file.content), *(array.saved.size for array in manifest.arrays.values())]
     return CheckReport(tuple(problems), len(sizes), sum(sizes))

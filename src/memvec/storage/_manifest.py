@@ -9,15 +9,13 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as shortened
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from memvec import checks
 from memvec.errors import (
     CorruptIndexError,
-    InvalidTypeError,
-    InvalidValueError,
     UnknownVersionError,
 )
 from memvec.storage import _disk
@@ -32,6 +30,7 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST_BYTES = 1 << 24
 
 _MOST_SHOWN = 10**200
+_BLOCK_BYTES = 1 << 20
 
 ARRAY_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 GENERATION_NAME = re.compile(r"g[0-9]{6,18}")
@@ -45,6 +44,30 @@ class FileSum(NamedTuple):
     size: int
     crc32: str
 
+    @classmethod
+    def of(cls, file: BinaryIO) -> FileSum:
+        """Read an open file to its end."""
+        size = crc = 0
+        while block := file.read(_BLOCK_BYTES):
+            size += len(block)
+            crc = zlib.crc32(block, crc)
+        return cls(size, crc_text(crc))
+
+    def check_size(self, path: Path, found: int) -> None:
+        """Raise where a file is not of the size that was saved."""
+        if found != self.size:
+            raise CorruptIndexError(
+                f"{path} is damaged: its size is {found} bytes, saved were {self.size}."
+            )
+
+    def check(self, path: Path, found: FileSum) -> None:
+        """Raise where a file is not what was saved."""
+        if found != self:
+            raise CorruptIndexError(
+                f"{path} is damaged: its checksum (CRC-32) is {found.crc32}, "
+                f"saved was {self.crc32}."
+            )
+
 
 @dataclass(frozen=True)
 class StoredArray:
@@ -53,8 +76,7 @@ class StoredArray:
     file: str
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    size: int
-    crc32: str
+    saved: FileSum
 
 
 @dataclass(frozen=True)
@@ -68,13 +90,10 @@ class Manifest:
 
 def checked_path(path: object, where: str) -> Path:
     """Return `path` as a Path."""
-    if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message("path", where, "a path", repr(path)))
-    name = os.fsdecode(path)
-    if "\0" in name:
-        expected = "a path without zero bytes"
-        raise InvalidValueError(checks.message("path", where, expected, repr(name)))
-    return Path(name)
+    checked = checks.path(path, "path", where)
+    if "\0" in str(checked):
+        raise checks.bad_value("path", where, "a path without zero bytes", repr(str(checked)))
+    return checked
 
 
 def crc_text(crc: int) -> str:
@@ -109,8 +128,8 @@ def _fields(array: StoredArray) -> dict[str, Any]:
         "file": array.file,
         "dtype": array.dtype.str,
         "shape": list(array.shape),
-        "bytes": array.size,
-        "crc32": array.crc32,
+        "bytes": array.saved.size,
+        "crc32": array.saved.crc32,
     }
 
 
@@ -203,9 +222,8 @@ def _parse_array(path: Path, name: str, fields: object) -> StoredArray:
                 raise CorruptIndexError(
                     f"{path} is malformed: array {shortened(name)} in file {shortened(file)}."
                 )
-            return _checked(
-                path, name, StoredArray(file, *_form(path, name, dtype, shape), size, crc)
-            )
+            form = _form(path, name, dtype, shape)
+            return _checked(path, name, StoredArray(file, *form, FileSum(size, crc)))
     raise CorruptIndexError(
         f"{path} is malformed: array {shortened(name)} is described by {shortened(fields)}."
     )
@@ -233,11 +251,11 @@ def _checked(path: Path, name: str, array: StoredArray) -> StoredArray:
             f"{path} is malformed: array {name!r} has {len(array.shape)} dimensions, "
             f"more than the header of a file can name."
         ) from None
-    if array.size != needed:
+    if array.saved.size != needed:
         # Python writes numbers of some thousand digits at most.
         takes = f"{needed}" if needed < _MOST_SHOWN else "far more"
         raise CorruptIndexError(
             f"{path} is malformed: array {name!r} of type {array.dtype.str} and shape "
-            f"{shortened(array.shape)} takes {takes} bytes, not {array.size}."
+            f"{shortened(array.shape)} takes {takes} bytes, not {array.saved.size}."
         )
     return array

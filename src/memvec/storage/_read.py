@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +15,14 @@ from memvec.errors import CorruptIndexError, IndexNotFoundError
 from memvec.storage import _disk
 from memvec.storage._manifest import (
     MANIFEST,
+    FileSum,
     Manifest,
     StoredArray,
     checked_path,
-    crc_text,
     open_manifest,
 )
 from memvec.storage._mapping import OpenedFile, map_file
 from memvec.storage._npy import AnyArray, npy_header
-
-_BLOCK_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +156,7 @@ def open_array(path: Path, array: StoredArray, verify: bool) -> tuple[OpenedFile
         return opened, _shown(opened, array)
     except FileNotFoundError:
         raise CorruptIndexError(
-            f"{path} is missing: a file of {array.size} bytes was saved."
+            f"{path} is missing: a file of {array.saved.size} bytes was saved."
         ) from None
     except (OverflowError, ValueError) as error:
         if isinstance(error, CorruptIndexError):
@@ -168,28 +165,13 @@ def open_array(path: Path, array: StoredArray, verify: bool) -> tuple[OpenedFile
 
 
 def _checked_file(file: BinaryIO, path: Path, array: StoredArray, verify: bool) -> OpenedFile:
-    found = os.fstat(file.fileno()).st_size
-    if found != array.size:
-        raise CorruptIndexError(
-            f"{path} is damaged: its size is {found} bytes, saved were {array.size}."
-        )
+    array.saved.check_size(path, os.fstat(file.fileno()).st_size)
     if verify:
-        _check_crc(file, path, array.crc32)
+        array.saved.check(path, FileSum.of(file))
     _check_header(file, path, npy_header(array.dtype, array.shape))
     # Copy-on-write: nothing reaches the file, and yet compiled code takes the arrays for ordinary
     # ones. It is compiled a second time, for seconds, for arrays that are marked read-only.
     return OpenedFile.of(file, map_file(file))
-
-
-def _check_crc(file: BinaryIO, path: Path, saved: str) -> None:
-    crc = 0
-    while block := file.read(_BLOCK_BYTES):
-        crc = zlib.crc32(block, crc)
-    found = crc_text(crc)
-    if found != saved:
-        raise CorruptIndexError(
-            f"{path} is damaged: its checksum (CRC-32) is {found}, saved was {saved}."
-        )
 
 
 def _check_header(file: BinaryIO, path: Path, header: bytes) -> None:
@@ -206,5 +188,5 @@ def _shown(opened: OpenedFile, array: StoredArray) -> AnyArray:
     n_bytes = math.prod(array.shape) * array.dtype.itemsize
     if n_bytes == 0:
         return np.empty(array.shape, array.dtype)
-    held = opened.content[array.size - n_bytes : array.size]
+    held = opened.content[array.saved.size - n_bytes : array.saved.size]
     return held.view(array.dtype).reshape(array.shape)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError, MemvecError
+from memvec.errors import MemvecError
 from memvec.storage import _disk
 from memvec.storage._manifest import (
     ARRAY_NAME,
@@ -114,35 +114,33 @@ def _save_into(
 def _checked_arrays(arrays: object, where: str) -> dict[str, AnyArray]:
     expected = "a mapping of names to arrays"
     if not isinstance(arrays, Mapping):
-        raise InvalidTypeError(checks.message("arrays", where, expected, type(arrays).__name__))
+        raise checks.bad_type("arrays", where, expected, type(arrays).__name__)
     for name, array in arrays.items():
         if not (isinstance(name, str) and ARRAY_NAME.fullmatch(name)):
             names = "named by at most 64 of a-z, 0-9 and _, a letter first"
-            raise InvalidValueError(checks.message("arrays", where, names, repr(name)))
+            raise checks.bad_value("arrays", where, names, repr(name))
         if not isinstance(array, np.ndarray):
-            got = f"{type(array).__name__} for {name!r}"
-            raise InvalidTypeError(checks.message("arrays", where, expected, got))
+            raise checks.bad_type("arrays", where, expected, f"{type(array).__name__} for {name!r}")
         if not storable(array.dtype):
             kinds = "of booleans, numbers or strings of a fixed length"
-            got = f"dtype {array.dtype} for {name!r}"
-            raise InvalidTypeError(checks.message("arrays", where, kinds, got))
+            raise checks.bad_type("arrays", where, kinds, f"dtype {array.dtype} for {name!r}")
     return dict(arrays)
 
 
 def _checked_meta(meta: object, where: str) -> dict[str, Any]:
     expected = "a mapping that comes back equal from JSON"
     if not isinstance(meta, Mapping):
-        raise InvalidTypeError(checks.message("meta", where, expected, type(meta).__name__))
+        raise checks.bad_type("meta", where, expected, type(meta).__name__)
     plain = dict(meta)
     try:
         text = json.dumps(plain, allow_nan=False)
         equal = json.loads(text) == plain
     except TypeError as error:
-        raise InvalidTypeError(checks.message("meta", where, expected, error)) from None
+        raise checks.bad_type("meta", where, expected, error) from None
     except (ValueError, RecursionError) as error:
-        raise InvalidValueError(checks.message("meta", where, expected, error)) from None
+        raise checks.bad_value("meta", where, expected, error) from None
     if not equal:
-        raise InvalidValueError(checks.message("meta", where, expected, repr(plain)))
+        raise checks.bad_value("meta", where, expected, repr(plain))
     return plain
 
 
@@ -152,7 +150,7 @@ _EXPECTED_PLACE = "a new path in an existing folder, an empty folder or a saved 
 def _check_place(folder: Path, where: str) -> None:
     got = _problem_of_place(folder)
     if got is not None:
-        raise InvalidValueError(checks.message("path", where, _EXPECTED_PLACE, got))
+        raise checks.bad_value("path", where, _EXPECTED_PLACE, got)
 
 
 def _problem_of_place(folder: Path) -> str | None:
@@ -192,7 +190,7 @@ def _save(
         _disk.sync_folder(folder)
         of_manifest = _commit(folder, Manifest(generation, stored, meta), where)
     _sweep(folder, keep=generation)
-    sums = {f"{generation}/{one.file}": FileSum(one.size, one.crc32) for one in stored.values()}
+    sums = {f"{generation}/{one.file}": one.saved for one in stored.values()}
     return {MANIFEST: of_manifest, **sums}
 
 
@@ -205,7 +203,7 @@ def _next_generation(folder: Path, where: str) -> str:
     following = f"g{last + 1:06d}"
     if GENERATION_NAME.fullmatch(following) is None:
         got = f"{folder}, which holds 'g{last}', the last name that there is"
-        raise InvalidValueError(checks.message("path", where, _EXPECTED_PLACE, got))
+        raise checks.bad_value("path", where, _EXPECTED_PLACE, got)
     return following
 
 
@@ -242,16 +240,15 @@ def _write_array(folder: Path, name: str, array: AnyArray) -> StoredArray:
             crc = zlib.crc32(block, crc)
             _disk.write(file, block)
         _disk.sync(file)
-    size = npy_size(array.dtype, array.shape)
-    return StoredArray(file_name, array.dtype, array.shape, size, crc_text(crc))
+    saved = FileSum(npy_size(array.dtype, array.shape), crc_text(crc))
+    return StoredArray(file_name, array.dtype, array.shape, saved)
 
 
 def _commit(folder: Path, manifest: Manifest, where: str) -> FileSum:
     content = manifest_bytes(manifest)
     if len(content) > MAX_MANIFEST_BYTES:
         limit = f"at most {MAX_MANIFEST_BYTES} bytes of JSON"
-        got = f"{len(content)} bytes"
-        raise InvalidValueError(checks.message("meta", where, limit, got))
+        raise checks.bad_value("meta", where, limit, f"{len(content)} bytes")
     unfinished = folder / _UNFINISHED_MANIFEST
     if _disk.is_file(unfinished):
         # Left by a crash. Written over, it would change any other file that it is a name of.

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.lazy import special
 from memvec.theory._cap import CapMoments, cap_moments
 from memvec.theory._cost import Design
@@ -186,7 +185,7 @@ def pinv_cap_scores(
     n, d, alpha, cap = _arguments("pinv_cap_scores", unit_size, dim, similarity, cap_cosine)
     if n > max(1, d - 3):
         expected = f"at most the dimension {d:g} less 3, or 1"
-        raise InvalidValueError(checks.message("unit_size", "pinv_cap_scores", expected, n))
+        raise checks.bad_value("unit_size", "pinv_cap_scores", expected, n)
     beta_squared = (1 - alpha) * (1 + alpha)
     squared_norm = _pinv_squared_norm(n, d, cap)
     bound = n / (1 + (n - 1) * cap.mean**2)

@@ -10,7 +10,6 @@ from functools import cache
 from typing import Literal, get_args
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.lazy import special
 from memvec.theory._rates import LawName, UnitTest
 
@@ -133,7 +132,7 @@ def _largest_unit(construction: str, dim: float, max_unit_size: int | None) -> i
     largest = checks.integer(max_unit_size, "max_unit_size", "optimal_design")
     if construction == "pinv" and largest > dim:
         limit = f"at most the dimension {dim:g} for pinv"
-        raise InvalidValueError(checks.message("max_unit_size", "optimal_design", limit, largest))
+        raise checks.bad_value("max_unit_size", "optimal_design", limit, largest)
     return largest
 
 
@@ -235,7 +234,7 @@ def capacity(
 
     if construction == "sum" and wanted + checks.miss_rate(miss_rate, "capacity") >= 1:
         expected = "less than 1 - miss_rate, which tossing a coin would meet"
-        raise InvalidValueError(checks.message("false_positive_rate", "capacity", expected, wanted))
+        raise checks.bad_value("false_positive_rate", "capacity", expected, wanted)
     limit = math.floor(dim) if construction == "pinv" else None
     return _largest_true(holds, limit)
 

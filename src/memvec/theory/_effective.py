@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.types import Float64Array, IntArray
 
 # Pairs are drawn among so many rows at most; more would only cost reading.
@@ -69,7 +68,7 @@ def effective_dimension(
     drawn = checks.integer(pairs, "pairs", where)
     generator = checks.generator(seed, where)
     if array.shape[0] < 2:
-        raise InvalidValueError(checks.message("vectors", where, "at least 2 rows", "1"))
+        raise checks.bad_value("vectors", where, "at least 2 rows", "1")
     if array.shape[0] > _SAMPLE_ROWS:
         chosen = np.sort(generator.choice(array.shape[0], _SAMPLE_ROWS, replace=False))
         array = array[chosen]

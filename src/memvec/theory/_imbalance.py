@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.types import ArrayLike
 
 
@@ -25,13 +24,9 @@ def imbalance_factor(sizes: ArrayLike) -> float:
     counts = np.asarray(sizes, dtype=np.float64)
     where = "imbalance_factor"
     if counts.ndim != 1 or counts.size == 0:
-        raise InvalidValueError(
-            checks.message("sizes", where, "one size a unit", f"shape {counts.shape}")
-        )
+        raise checks.bad_value("sizes", where, "one size a unit", f"shape {counts.shape}")
     if not (counts >= 0).all() or counts.sum() == 0:
-        raise InvalidValueError(
-            checks.message("sizes", where, "numbers >= 0, not all zero", counts.tolist()[:8])
-        )
+        raise checks.bad_value("sizes", where, "numbers >= 0, not all zero", counts.tolist()[:8])
     return float(counts.size * np.sum((counts / counts.sum()) ** 2))
 
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.lazy import special
 from memvec.theory._score import _cap_share
 from memvec.theory._symmetric import SymmetricLaw
@@ -44,11 +43,8 @@ class PinvNormLaw:
         self.unit_size = checks.integer(unit_size, "unit_size", "PinvNormLaw")
         self.dim = checks.real(dim, "dim", "PinvNormLaw", low=2.0)
         if self.unit_size > self.dim:
-            raise InvalidValueError(
-                checks.message(
-                    "unit_size", "PinvNormLaw", f"at most the dimension {dim:g}", unit_size
-                )
-            )
+            expected = f"at most the dimension {dim:g}"
+            raise checks.bad_value("unit_size", "PinvNormLaw", expected, unit_size)
         self.shapes = (
             (self.dim - self.unit_size + 1) / 2,
             (self.unit_size - 1) * (self.dim - 1) / 2,

@@ -10,7 +10,6 @@ from typing import Literal, get_args
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.lazy import special
 from memvec.theory._cosine_sum import CosineSumLaw
 from memvec.theory._pinv import PinvNoiseLaw, PinvNormLaw, PinvNullLaw
@@ -74,7 +73,7 @@ class UnitTest:
         checks.similarity(self.similarity, where)
         if self.construction != "sum" and self.unit_size > self.dim:
             limit = f"at most the dimension {self.dim:g} for {self.construction}"
-            raise InvalidValueError(checks.message("unit_size", where, limit, self.unit_size))
+            raise checks.bad_value("unit_size", where, limit, self.unit_size)
 
     @property
     def noise(self) -> float:

@@ -45,9 +45,7 @@ def score_tail(scores: ArrayLike, norms: ArrayLike, dim: float) -> Float64Array:
     dim = checks.real(dim, "dim", "score_tail", low=1.0)
     radii = np.asarray(norms, dtype=np.float64)
     if not (radii >= 0).all():
-        raise InvalidValueError(
-            checks.message("norms", "score_tail", "numbers >= 0", radii.min() if radii.size else "")
-        )
+        raise checks.bad_value("norms", "score_tail", "numbers >= 0", radii.min())
     values = np.asarray(scores, dtype=np.float64)
     tail = _cap_share(np.abs(values), radii, dim)
     return np.where(values >= 0, tail, 1 - tail)

@@ -9,7 +9,6 @@ from collections.abc import Callable
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.lazy import special
 from memvec.types import ArrayLike, Float64Array
 
@@ -65,9 +64,7 @@ class SymmetricLaw(ABC):
         flat = np.atleast_1d(values)
         if not ((flat >= 0) & (flat <= 1)).all():
             where = f"{type(self).__name__}.isf"
-            raise InvalidValueError(
-                checks.message("probability", where, "in [0, 1]", values.tolist())
-            )
+            raise checks.bad_value("probability", where, "in [0, 1]", values.tolist())
         upper = self._upper_quantiles(np.minimum(flat, 1 - flat))
         return np.where(flat == 0.5, 0.0, np.where(flat < 0.5, upper, -upper)).reshape(values.shape)
 

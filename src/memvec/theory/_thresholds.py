@@ -121,9 +121,7 @@ def _member_scores(
         raise InvalidValueError(_needed("sizes", "sum"))
     counts = np.asarray(sizes, dtype=np.float64)
     if not (counts >= 1).all():
-        raise InvalidValueError(
-            checks.message("sizes", "unit_score_moments", "numbers >= 1", counts.min())
-        )
+        raise checks.bad_value("sizes", "unit_score_moments", "numbers >= 1", counts.min())
     if measured is not None:
         return squared_norms / counts, measured, zeros
     return squared_norms / counts, *_tilted_spread(squared_norms, counts, dim)
@@ -155,7 +153,7 @@ def _numbers(value: ArrayLike, name: str) -> Float64Array:
     array = np.asarray(value, dtype=np.float64)
     if not (array >= 0).all():
         bad = array[~(array >= 0)].flat[0]
-        raise InvalidValueError(checks.message(name, "unit_score_moments", "numbers >= 0", bad))
+        raise checks.bad_value(name, "unit_score_moments", "numbers >= 0", bad)
     return array
 
 
