@@ -19,7 +19,6 @@ from memvec.collection._settings import Settings
 from memvec.collection._store import Store
 from memvec.collection._writing import Writing
 from memvec.constructions import memory_vector
-from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
 from memvec.search import Explanation, Hits, TopHits, rate_of_recall, sampled
@@ -436,7 +435,7 @@ class Collection:
         checks.choice(groups, "groups", caller, get_args(Grouping))
         if keep not in ("first", "longest") and not callable(keep):
             expected = "'first', 'longest' or a callable"
-            raise InvalidTypeError(checks.message("keep", caller, expected, repr(keep)))
+            raise checks.bad_type("keep", caller, expected, repr(keep))
         return self._joins.duplicates(asked, keep, groups, progress)
 
     def explain(
@@ -476,7 +475,7 @@ class Collection:
         caller = "Collection.explain"
         rows = self._rows(query, caller, "query")
         if len(rows) != 1:
-            raise InvalidValueError(checks.message("query", caller, "one query", len(rows)))
+            raise checks.bad_value("query", caller, "one query", len(rows))
         promise = miss_rate, guarantee, confidence
         asked = self._searches.inquiry(similarity, promise, None, None, caller)
         [name] = checked_ids([id], caller)

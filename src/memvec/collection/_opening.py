@@ -12,7 +12,6 @@ from memvec.collection._collection import Collection
 from memvec.collection._searches import Online
 from memvec.collection._settings import checked_settings
 from memvec.collection._store import Store
-from memvec.errors import InvalidTypeError
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig
 
@@ -96,7 +95,7 @@ def open_collection(
     {'year': 2020}
     """
     if not isinstance(path, str | os.PathLike):
-        raise InvalidTypeError(checks.message("path", "memvec.open", "a path", repr(path)))
+        raise checks.bad_type("path", "memvec.open", "a path", repr(path))
     checks.choice(online, "online", "memvec.open", get_args(Online))
     given = checked_settings(
         {

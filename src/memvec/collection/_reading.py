@@ -129,7 +129,7 @@ class Reading:
         for name in ids:
             if name not in keys:
                 got = f"{name!r}, which does not exist"
-                raise InvalidValueError(checks.message("ids", where, "ids that exist", got))
+                raise checks.bad_value("ids", where, "ids that exist", got)
         return keys
 
     def check_segments(self, state: State) -> None:

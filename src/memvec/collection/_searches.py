@@ -17,7 +17,7 @@ from memvec.collection._question import Live, Question, default_share
 from memvec.collection._reading import Reading
 from memvec.collection._state import State
 from memvec.collection._store import Store
-from memvec.errors import CorruptIndexError, InvalidValueError
+from memvec.errors import CorruptIndexError
 from memvec.guarantee import (
     Certificate,
     Draw,
@@ -142,7 +142,7 @@ class Searches:
         by_law = of_range and self._open_units is not None
         if by_law and guarantee in ("expected", "high_probability"):
             expected = "'model' or 'exact' in a collection that was opened with online='units'"
-            raise InvalidValueError(checks.message("guarantee", caller, expected, repr(guarantee)))
+            raise checks.bad_value("guarantee", caller, expected, repr(guarantee))
         return Inquiry(level, request, where, checks.threads(threads, caller), caller)
 
     def range(self, rows: Float32Array, asked: Inquiry, share: float | None) -> Hits:

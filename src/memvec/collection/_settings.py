@@ -11,8 +11,6 @@ from typing import Any, get_args
 from memvec import checks
 from memvec.errors import (
     CorruptIndexError,
-    InvalidTypeError,
-    InvalidValueError,
     UnknownVersionError,
 )
 from memvec.guarantee import Guarantee
@@ -125,7 +123,7 @@ def settle(stored: Settings, given: dict[str, Any]) -> Settings:
         kept = stored.listed if name == "similarities" else getattr(stored, name)
         if value != kept:
             expected = f"{kept!r}, as the collection was created with, or left out"
-            raise InvalidValueError(checks.message(name, _WHERE, expected, repr(value)))
+            raise checks.bad_value(name, _WHERE, expected, repr(value))
     return stored
 
 
@@ -133,23 +131,23 @@ def _dim(value: object, name: str) -> int:
     dim = checks.integer(value, name, _WHERE)
     if dim > LARGEST_DIM:
         expected = f"an integer of at most {LARGEST_DIM:,}"
-        raise InvalidValueError(checks.message(name, _WHERE, expected, dim))
+        raise checks.bad_value(name, _WHERE, expected, dim)
     return dim
 
 
 def _config(value: object, name: str) -> IndexConfig:
     if not isinstance(value, IndexConfig):
-        raise InvalidTypeError(checks.message(name, _WHERE, "an IndexConfig", repr(value)))
+        raise checks.bad_type(name, _WHERE, "an IndexConfig", repr(value))
     return value
 
 
 def _similarities(value: object, name: str) -> tuple[float, ...]:
     expected = "a sequence of at least one similarity"
     if isinstance(value, str | bytes) or not isinstance(value, Iterable):
-        raise InvalidTypeError(checks.message(name, _WHERE, expected, repr(value)))
+        raise checks.bad_type(name, _WHERE, expected, repr(value))
     listed = tuple(sorted({checks.similarity(one, _WHERE, name) for one in value}))
     if not listed:
-        raise InvalidValueError(checks.message(name, _WHERE, expected, "none"))
+        raise checks.bad_value(name, _WHERE, expected, "none")
     return listed
 
 

@@ -201,7 +201,7 @@ class Promises:
         if plan is None and request.explicit and k <= LARGEST_K:
             if request.guarantee == "model":
                 expected = "another level: the paper's law says nothing about the nearest vectors"
-                raise InvalidValueError(checks.message("guarantee", where, expected, "'model'"))
+                raise checks.bad_value("guarantee", where, expected, "'model'")
             have = 0 if self.calibration.table is None else self.calibration.table.n_queries
             raise InvalidValueError(_too_little(request, rule, have, 0, where))
         return self.calibration.everything(None, request.miss_rate) if plan is None else plan

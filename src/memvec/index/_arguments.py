@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.index._config import IndexConfig
 from memvec.types import ArrayLike, Float32Array, IntArray
 
@@ -18,20 +17,20 @@ def checked_rows(
     """Return the rows that are kept out of the units, as they were given."""
     if queries is not None:
         expected = "left out where 'queries' is given"
-        raise InvalidValueError(checks.message("held_out", where, expected, "both"))
+        raise checks.bad_value("held_out", where, expected, "both")
     rows = np.asarray(held_out)
     if rows.size == 0:
         return np.empty(0, dtype=np.int64)
     expected = f"distinct rows of the {n_rows} vectors, and not all of them"
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
         got = f"an array of {rows.dtype} and shape {rows.shape}"
-        raise InvalidTypeError(checks.message("held_out", where, expected, got))
+        raise checks.bad_type("held_out", where, expected, got)
     if rows.min() < 0 or rows.max() >= n_rows:
         got = f"a row {rows.min() if rows.min() < 0 else rows.max()}"
-        raise InvalidValueError(checks.message("held_out", where, expected, got))
+        raise checks.bad_value("held_out", where, expected, got)
     if len(np.unique(rows)) < len(rows) or len(rows) >= n_rows:
         got = f"{len(rows)} rows, {len(np.unique(rows))} of them distinct"
-        raise InvalidValueError(checks.message("held_out", where, expected, got))
+        raise checks.bad_value("held_out", where, expected, got)
     return rows.astype(np.int64)
 
 
@@ -40,10 +39,10 @@ def checked_config(config: IndexConfig | None, dim: int, where: str) -> IndexCon
     if config is None:
         return IndexConfig()
     if not isinstance(config, IndexConfig):
-        raise InvalidTypeError(checks.message("config", where, "an IndexConfig", repr(config)))
+        raise checks.bad_type("config", where, "an IndexConfig", repr(config))
     if config.pca_dim is not None and config.pca_dim > dim:
         expected = f"at most the dimension, {dim}"
-        raise InvalidValueError(checks.message("pca_dim", "IndexConfig", expected, config.pca_dim))
+        raise checks.bad_value("pca_dim", "IndexConfig", expected, config.pca_dim)
     return config
 
 
@@ -58,5 +57,5 @@ def checked_similarities(
     listed = tuple(sorted({checks.similarity(value, where, "similarities") for value in values}))
     if not listed:
         expected = "at least one similarity, or left out"
-        raise InvalidValueError(checks.message("similarities", where, expected, "none"))
+        raise checks.bad_value("similarities", where, expected, "none")
     return listed

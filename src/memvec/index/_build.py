@@ -9,7 +9,6 @@ import numpy as np
 
 from memvec import checks
 from memvec.codes import Projection
-from memvec.errors import InvalidValueError
 from memvec.guarantee import Guarantee, gather_evidence, reserve_size
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
@@ -80,9 +79,7 @@ def _reserve_size(rows: Float32Array, queries: Float32Array | None, config: Inde
     if config.reserve != "auto":
         if config.reserve >= len(rows):
             expected = f"less than the {len(rows)} vectors"
-            raise InvalidValueError(
-                checks.message("reserve", "IndexConfig", expected, config.reserve)
-            )
+            raise checks.bad_value("reserve", "IndexConfig", expected, config.reserve)
         return config.reserve
     return reserve_size(*rows.shape) if queries is None else 0
 

@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 
 from memvec import checks
 from memvec.constructions import CONSTRUCTIONS, Construction
-from memvec.errors import InvalidValueError
 
 Auto = Literal["auto"]
 AssignmentName = Literal["kmeans", "random"]
@@ -141,9 +140,7 @@ class IndexConfig:
         self._check_numbers(where)
         self._check_twos(where)
         if self.ridge > 0 and self.construction != "ridge":
-            raise InvalidValueError(
-                checks.message("ridge", where, f"0 for {self.construction!r}", self.ridge)
-            )
+            raise checks.bad_value("ridge", where, f"0 for {self.construction!r}", self.ridge)
 
     def _keep(self, name: str, value: object) -> None:
         """Store a checked value: a NumPy number becomes a plain one, which can be saved."""
@@ -158,7 +155,7 @@ class IndexConfig:
             value = getattr(self, name)
             if value not in ("auto", 1, 2):
                 expected = "one of 'auto', 1, 2"
-                raise InvalidValueError(checks.message(name, where, expected, repr(value)))
+                raise checks.bad_value(name, where, expected, repr(value))
             if value != "auto":
                 self._keep(name, int(value))
 
@@ -167,10 +164,10 @@ class IndexConfig:
         plain = self.codes == "none" or self.assignment == "random"
         if self.levels == 2 and (plain or self.batch_size is not None):
             expected = "1 for float32 tests, random assignment and batches"
-            raise InvalidValueError(checks.message("levels", where, expected, 2))
+            raise checks.bad_value("levels", where, expected, 2)
         if self.homes == 2 and plain:
             expected = "1 for float32 tests and random assignment"
-            raise InvalidValueError(checks.message("homes", where, expected, 2))
+            raise checks.bad_value("homes", where, expected, 2)
 
     @property
     def projects(self) -> bool:

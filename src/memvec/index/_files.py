@@ -11,7 +11,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.codes import CodeSpace, Projection
-from memvec.errors import CorruptIndexError, InvalidValueError
+from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable, Evidence, NullLaw
 from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
@@ -26,7 +26,7 @@ def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
     folder = Path(path)
     if any((one / "items" / "manifest.json").exists() for one in (folder, folder.parent)):
         expected = "outside the segments of a collection"
-        raise InvalidValueError(checks.message("path", where, expected, folder))
+        raise checks.bad_value("path", where, expected, folder)
 
 
 def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> dict[str, FileSum]:

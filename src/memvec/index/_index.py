@@ -150,7 +150,7 @@ class Index:
         rows = checks.unit_rows(vectors, "vectors", where, copy=False)
         if len(rows) > MOST_VECTORS:
             expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
-            raise InvalidValueError(checks.message("vectors", where, expected, len(rows)))
+            raise checks.bad_value("vectors", where, expected, len(rows))
         dim = rows.shape[1]
         asked = None
         if queries is not None:
@@ -332,9 +332,7 @@ class Index:
         rows, threads = self._asked(queries, threads, where)
         k = checks.integer(k, "k", where)
         if k > len(self):
-            raise InvalidValueError(
-                checks.message("k", where, f"at most the {len(self)} vectors of the index", k)
-            )
+            raise checks.bad_value("k", where, f"at most the {len(self)} vectors of the index", k)
         rate = rate_of_recall(miss_rate, target_recall, where)
         parts, monitor = self._live
         request = parts.promises.default.replaced(rate, guarantee, confidence, where)
@@ -442,11 +440,11 @@ class Index:
         where = "Index.explain"
         rows = checks.unit_queries(query, "query", where, dim=self.dim)
         if len(rows) != 1:
-            raise InvalidValueError(checks.message("query", where, "one query", len(rows)))
+            raise checks.bad_value("query", where, "one query", len(rows))
         key = checks.integer(id, "id", where, minimum=0)
         if key >= len(self):
             expected = f"less than the {len(self)} vectors of the index"
-            raise InvalidValueError(checks.message("id", where, expected, key))
+            raise checks.bad_value("id", where, expected, key)
         level = self._similarity(similarity, where)
         parts = self._parts
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.guarantee import gather_evidence
 from memvec.index._parts import IndexParts
 from memvec.types import Float32Array
@@ -41,4 +40,4 @@ def check_enough(
         "searches that name no other needs"
     )
     got = f"{have:,} of {n_queries:,} queries ({left_out:,} copies of stored vectors left out)"
-    raise InvalidValueError(checks.message("queries", where, expected, got))
+    raise checks.bad_value("queries", where, expected, got)

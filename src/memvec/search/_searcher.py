@@ -9,7 +9,6 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.guarantee import (
     Asked,
     Certificate,
@@ -243,5 +242,5 @@ def rate_of_recall(
         return miss_rate
     if miss_rate is not None:
         expected = "left out where 'miss_rate' is given"
-        raise InvalidValueError(checks.message("target_recall", where, expected, target_recall))
+        raise checks.bad_value("target_recall", where, expected, target_recall)
     return 1 - checks.miss_rate(target_recall, where, "target_recall")

@@ -8,7 +8,6 @@ from typing import TypeAlias
 import numpy as np
 
 from memvec import checks
-from memvec.errors import InvalidValueError
 from memvec.guarantee import Certificate
 from memvec.kernels import ALL_ALLOWED, collect_matches, run_blocks
 from memvec.matches import N_COUNTS, Matches, MatchRow
@@ -28,9 +27,7 @@ def selection(
     """Return how units are selected for a query, and whether all of them are."""
     scores = cascade.unit_scores
     if units is not None and threshold is not None:
-        raise InvalidValueError(
-            checks.message("units", where, "left out where 'threshold' is given", units)
-        )
+        raise checks.bad_value("units", where, "left out where 'threshold' is given", units)
     if units is not None:
         count = checks.integer(units, "units", where)
         everything = count >= cascade.units.n_tested
