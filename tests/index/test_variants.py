@@ -209,7 +209,7 @@ def check_stream(collection, vectors, queries):
     assert exact.ids.tolist() == truth.ids.tolist()
     hits = collection.range_search(queries)
     assert hits.certificate.level == "model"
-    found = Matches(hits.offsets, hits.ids.astype(np.int64), hits.scores)
+    found = Matches.from_rows([row.ids.astype(np.int64) for row in hits])
     misses = count_misses(truth, found)
     # Seen: 0.024 to 0.030; nothing would be missed if all units were visited.
     assert 0 < misses.miss_rate <= MISS_RATE + 4 * np.sqrt(MISS_RATE / len(queries))

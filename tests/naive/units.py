@@ -56,7 +56,7 @@ def second_losses(vector, units, home, pull, least_share):
     residuals = [x - (x @ unit) * unit for unit in rows]
     own = residuals[home]
     losses = [r @ r + pull * (r @ own) ** 2 / max(own @ own, 1e-6) for r in residuals]
-    least = least_share * (x @ rows[home])
+    least = max(least_share * (x @ rows[home]), 0.0)
     out = [unit == home or x @ rows[unit] <= least for unit in range(len(rows))]
     return np.where(out, np.inf, losses)
 
