@@ -279,3 +279,17 @@ def test_set_is_searched_by_its_memory_vector(both, construction):
 def test_wrong_arguments_are_refused(collection, call, error, text):
     with pytest.raises(error, match=text):
         call(collection)
+
+
+@pytest.mark.parametrize(("seal_at", "n_waiting"), [(50, 0), (0, 120)])
+def test_what_is_due_is_sealed_before_everything_is_compared(path, seal_at, n_waiting):
+    """What is never sealed by itself is compared by products of matrices."""
+    rng = np.random.default_rng(9)
+    rows = rng.standard_normal((60, DIM)).astype(np.float32)
+    twin = DictCollection()
+    twin.put(np.concatenate([rows, rows + 0.1]), list(range(120)), [{}] * 120)
+    with memvec.open(path, dim=DIM, seal_at=seal_at) as collection:
+        collection.add(np.concatenate([rows, rows + 0.1]))
+        found = list(collection.self_join(0.95, guarantee="exact"))
+        assert collection.stats().n_waiting == n_waiting
+    assert unordered(found) == unordered(twin.pairs(0.95, None))

@@ -81,7 +81,8 @@ def test_plain_rows_find_what_brute_force_finds(seed, n, n_queries, similarity, 
         plain.search(queries, similarity, strict, 2, allowed),
         plain.compare_all(queries, similarity, None, allowed),
     ):
-        assert rows_of(found) == expected
+        # Products of matrices, which many queries are compared by, give rounded scores.
+        assert [*map(naive.in_order, rows_of(found))] == [*map(naive.in_order, expected)]
         n_scored = int(allowed.sum()) if len(allowed) else n
         assert found.spent.tolist() == [[0, 0, n_scored, 0, n_scored]] * n_queries
     assert len(plain) == n

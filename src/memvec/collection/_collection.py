@@ -387,6 +387,7 @@ class Collection:
         caller = "Collection.self_join"
         promise = miss_rate, guarantee, confidence
         asked = self._searches.inquiry(similarity, promise, where, threads, caller, of_range=False)
+        self._writing.settle()
         return self._joins.pairs(asked, collapse_copies, progress)
 
     def deduplicate(
@@ -436,6 +437,7 @@ class Collection:
         if keep not in ("first", "longest") and not callable(keep):
             expected = "'first', 'longest' or a callable"
             raise checks.bad_type("keep", caller, expected, repr(keep))
+        self._writing.settle()
         return self._joins.duplicates(asked, keep, groups, progress)
 
     def explain(

@@ -18,6 +18,8 @@ from memvec.types import BoolArray, Float32Array, IntArray
 
 # Items that are queries at the same time: their matches are held in memory together.
 _QUERIES_AT_ONCE = 64
+# Those that wait are compared by products of matrices, which pay off for many.
+_WAITING_AT_ONCE = 512
 _HASHED_AT_ONCE = 8192
 
 
@@ -41,7 +43,8 @@ def pair_blocks(
     with progress_bar("joining", total, progress) as advance:
         for number, passing in enumerate(question.passing):
             rows = np.flatnonzero(passing)
-            for start, stop in blocks(len(rows), _QUERIES_AT_ONCE):
+            waits = number == len(question.state.segments)
+            for start, stop in blocks(len(rows), _WAITING_AT_ONCE if waits else _QUERIES_AT_ONCE):
                 yield _pairs_of(question, plan, number, rows[start:stop], threads)
                 advance(stop - start)
 

@@ -100,6 +100,16 @@ class Sealer:
             self._join(thread, "the collection is closed")
         self.complain(stacklevel=5)
 
+    def settle(self) -> None:
+        """Wait until what is due is sealed: to compare all that waits takes longer."""
+        if not self._is_due():
+            return
+        self.look()
+        with self._lock:
+            thread = self._thread
+        if thread is not None:
+            self._join(thread, "its items are compared")
+
     def _join(self, thread: threading.Thread, then: str) -> None:
         """Wait for the thread that seals; tell so where it takes long."""
         thread.join(_PATIENCE_SECONDS)

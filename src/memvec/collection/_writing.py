@@ -119,6 +119,11 @@ class Writing:
                 store.catalog.give_back_pages()
             return n_rows
 
+    def settle(self) -> None:
+        """Seal what is due before everything is compared with everything."""
+        if not self._store.read_only:
+            self._sealer.settle()
+
     def end(self, close: Callable[[], None]) -> None:
         """Let sealing come to its end, and then close."""
         self._sealer.end(close)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from memvec.evaluation import exact_range
 from memvec.guarantee import Thresholds
 from memvec.kernels import ALL_ALLOWED, collect_matches, run_blocks
 from memvec.matches import Matches, MatchRow
@@ -14,6 +15,8 @@ from memvec.types import BoolArray, Float32Array, IntArray
 
 # Queries that one thread answers at a time.
 _QUERY_BLOCK = 4
+# So few queries are compared one by one: products of matrices pay off for more.
+_FEW_QUERIES = 16
 
 
 def scan_rows(
@@ -25,6 +28,7 @@ def scan_rows(
     allowed: BoolArray = ALL_ALLOWED,
     *,
     n_allowed: int | None = None,
+    progress: bool | None = False,
 ) -> Matches:
     """Return all rows above a similarity, by scoring every one.
 
@@ -36,7 +40,15 @@ def scan_rows(
         By id; all rows may be hits where it is empty.
     n_allowed : int, optional
         How many rows are allowed, for the count of work; all by default.
+    progress : bool, optional
+        Show a bar; None shows it on a terminal.
     """
+    n_scored = len(vectors) if n_allowed is None else n_allowed
+    spent = np.tile([0, 0, n_scored, 0, n_scored], (len(queries), 1))
+    if len(vectors) and len(queries) > _FEW_QUERIES and similarity > 0:
+        every = exact_range(vectors, queries, similarity, progress=progress).named(ids)
+        every = every.kept(allowed[every.ids]) if len(allowed) else every
+        return Matches(every.offsets, every.ids, every.scores, spent)
     offsets, first = np.array([0, len(vectors)]), np.zeros(1, np.int64)
     found: dict[int, MatchRow] = {}
 
@@ -52,8 +64,6 @@ def scan_rows(
         run_blocks(answer, len(queries), _QUERY_BLOCK, threads=threads)
     none = MatchRow(np.empty(0, dtype=np.int64), np.empty(0))
     rows = [found.get(query, none) for query in range(len(queries))]
-    n_scored = len(vectors) if n_allowed is None else n_allowed
-    spent = np.tile([0, 0, n_scored, 0, n_scored], (len(queries), 1))
     return Matches.of_rows(rows, spent)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from memvec.checks import message
 from memvec.errors import InvalidValueError
-from memvec.evaluation import exact_range
 from memvec.guarantee import Thresholds
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.matches import Matches
@@ -24,8 +23,6 @@ from memvec.types import BoolArray, Float32Array, IntArray
 
 # Where one row in so many is allowed or fewer, these are copied to be scored.
 _SPARSE = 4
-# So few queries are compared one by one: products of matrices pay off for more.
-_FEW_QUERIES = 16
 
 
 def are_few(n_rows: int, times: int = 1) -> bool:
@@ -132,12 +129,17 @@ class UnitSource:
             chosen = np.flatnonzero(allowed)
             rows = np.ascontiguousarray(units.vectors[units.places[chosen]])
             return scan_rows(rows, chosen, queries, similarity, threads)
-        if len(queries) <= _FEW_QUERIES or similarity == ANYTHING:
-            rows, keys = units.vectors, units.keys
-            return scan_rows(rows, keys, queries, similarity, threads, allowed, n_allowed=n_allowed)
-        found = exact_range(units.vectors, queries, similarity, progress=progress)
-        found = found.named(units.keys)
-        return found.kept(allowed[found.ids]) if len(allowed) else found
+        rows, keys = units.vectors, units.keys
+        return scan_rows(
+            rows,
+            keys,
+            queries,
+            similarity,
+            threads,
+            allowed,
+            n_allowed=n_allowed,
+            progress=progress,
+        )
 
     def see(
         self, queries: Float32Array, query_of: IntArray, ids: IntArray
