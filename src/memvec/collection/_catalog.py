@@ -9,7 +9,7 @@ import threading
 import weakref
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -97,7 +97,7 @@ class Catalog:
     def create(cls, folder: Path, settings: Settings) -> None:
         """Make the file, in one transaction."""
         path, text = folder / CATALOG, settings.to_json()
-        with _OPENING, translated(path), _closing(_connect(path, "rwc")) as connection:
+        with _OPENING, translated(path), closing(_connect(path, "rwc")) as connection:
             # Pages that deletes leave empty go back to the disk when `compact` asks for it.
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             # The write-ahead log: readers keep the state they began with while a writer commits,
@@ -382,11 +382,3 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
     # A schema that somebody else wrote runs nothing.
     connection.execute("PRAGMA trusted_schema = OFF")
     return connection
-
-
-@contextmanager
-def _closing(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
-    try:
-        yield connection
-    finally:
-        connection.close()

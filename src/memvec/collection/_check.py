@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from memvec import checks
+from memvec.collection import _contents as contents
 from memvec.collection._calibration import Blocks, broken_tables, read_tables
 from memvec.collection._catalog import CATALOG, Catalog
 from memvec.collection._checksums import check_catalog, check_sum
-from memvec.collection._contents import (
-    broken_blobs,
-    broken_items,
-    files_of_segments,
-    item_keys,
-    misfits,
-    sizes_of_segments,
-    waiting_keys,
-    wrong_extent,
-)
 from memvec.collection._folder import check_all
 from memvec.collection._lock import check_lock
 from memvec.collection._segment import Segment, segment_folder
@@ -78,14 +70,11 @@ def check_collection(path: str | os.PathLike[str]) -> CheckReport:
 def _checked_now(folder: Path, known: State | None) -> CheckReport:
     """Check what is committed now; what a writer replaces meanwhile is not damage."""
     while True:
-        catalog = Catalog.open_to_read(folder)
-        try:
+        with closing(Catalog.open_to_read(folder)) as catalog:
             if not catalog.check_format():
                 raise CorruptIndexError(f"{catalog.path} is damaged: it is empty.")
             with catalog.snapshot():
                 saved = _Saved.of(catalog)
-        finally:
-            catalog.close()
         found = saved.checked(folder, known)
         if found is not None:
             return found
@@ -113,15 +102,14 @@ class _Saved:
         try:
             problems += [f"{catalog.path}: {text}." for text in _integrity(catalog)]
             settings = catalog.settings()
-            problems += [text for _, text in broken_blobs(catalog, settings.dim)]
+            problems += [text for _, text in contents.broken_blobs(catalog, settings.dim)]
             problems += [text for _, text in broken_tables(catalog)]
-            problems += [text for _, text, _ in broken_items(catalog)]
+            problems += [text for _, text, _ in contents.broken_items(catalog)]
             problems += used_numbers(catalog)
-            files, waiting = files_of_segments(catalog), waiting_keys(catalog, settings.dim)
-            change, items = catalog.change(), item_keys(catalog)
-            sizes = sizes_of_segments(catalog)
+            dim, change = settings.dim, catalog.change()
+            files, sizes = contents.files_of_segments(catalog), contents.sizes_of_segments(catalog)
+            items, waiting = contents.item_keys(catalog), contents.waiting_keys(catalog, dim)
             tables = {} if problems else read_tables(catalog, {})
-            dim = settings.dim
             return cls(catalog.path, change, problems, files, sizes, tables, dim, items, waiting)
         except CorruptIndexError as error:
             return cls(catalog.path, -1, [*problems, str(error)], {}, {}, {}, 0, none, none)
@@ -139,12 +127,12 @@ class _Saved:
                 found = list(_problems_of_held(segment))
             problems += found
             if segment is not None:
-                problems += wrong_extent(segment, self.sizes[number], self.dim)
+                problems += contents.wrong_extent(segment, self.sizes[number], self.dim)
                 keys.append(segment.keys)
                 segments.append(segment)
         if not problems:
             problems += self._lost_items(np.concatenate(keys))
-            problems += [text for _, text in misfits(self.path, segments, self.tables)]
+            problems += [text for _, text in contents.misfits(self.path, segments, self.tables)]
         sizes = [file.size for files in self.files.values() for file in files.values()]
         return CheckReport(tuple(problems), len(sizes), sum(sizes))
 
@@ -218,14 +206,11 @@ def _problems_of_held(segment: Segment) -> Iterator[str]:
 
 def _is_gone(folder: Path, number: int, change: int) -> bool:
     """Return whether a segment was replaced since a state was read."""
-    catalog = Catalog.open_to_read(folder)
-    try:
+    with closing(Catalog.open_to_read(folder)) as catalog:
         # Where nothing was committed since, a catalog that does not find it is damaged.
         if catalog.change() == change:
             return False
         return not catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number])
-    finally:
-        catalog.close()
 
 
 def unmatched(items: IntArray, vectors: IntArray) -> tuple[IntArray, IntArray]:

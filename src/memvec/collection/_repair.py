@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 
 import numpy as np
 
+from memvec.collection import _contents as contents
 from memvec.collection._calibration import broken_tables, read_tables, write_missing_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._check import examined, existing_collection, unmatched, used_numbers
@@ -21,17 +22,6 @@ from memvec.collection._checksums import (
     item_sum,
     note_catalog,
 )
-from memvec.collection._contents import (
-    broken_blobs,
-    broken_items,
-    check_apart,
-    files_of_segments,
-    item_keys,
-    misfits,
-    sizes_of_segments,
-    waiting_keys,
-    wrong_extent,
-)
 from memvec.collection._folder import LOST, check_all, unnamed_segments, unused_number
 from memvec.collection._lock import LOCK, WriterLock
 from memvec.collection._plain import has_folder
@@ -41,7 +31,6 @@ from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import Settings
 from memvec.errors import CorruptIndexError
 from memvec.storage import disk
-from memvec.types import IntArray
 
 _DROPPED = f"The segment was dropped; what is left of it is in {LOST}."
 
@@ -107,8 +96,7 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
         check_catalog(folder)
     except CorruptIndexError as error:
         actions.append(f"{error} It was kept, as SQLite can read it; {CHECKSUM} was made anew.")
-    catalog = Catalog.open_to_write(folder)
-    try:
+    with closing(Catalog.open_to_write(folder)) as catalog:
         if not catalog.check_format():
             raise CorruptIndexError(f"{catalog.path} is beyond repair: it is empty.")
         _refuse_unreadable(catalog)
@@ -123,8 +111,6 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
         done.tidy()
         n_lost = before - _n_items(catalog)
         quiet = catalog.empty_log()
-    finally:
-        catalog.close()
     if quiet:
         note_catalog(folder)
     return Repair(tuple(actions), n_lost)
@@ -188,7 +174,8 @@ def _refuse_unreadable(catalog: Catalog) -> None:
 def _all_repairs(catalog: Catalog, folder: Path, done: _Done) -> list[str]:
     """Repair everything inside a transaction, and return what was done."""
     lost: list[Path] = []
-    before, unnamed = _n_items(catalog), unnamed_segments(folder, files_of_segments(catalog))
+    before = _n_items(catalog)
+    unnamed = unnamed_segments(folder, contents.files_of_segments(catalog))
     actions = list(_repairs(catalog, folder, catalog.settings(), done, lost))
     if not lost and _n_items(catalog) < before:
         # No segment was dropped, and yet vectors are missing: what no catalog names may hold them.
@@ -203,8 +190,10 @@ def _repairs(
     catalog: Catalog, folder: Path, settings: Settings, done: _Done, lost: list[Path]
 ) -> Iterator[str]:
     """Repair part after part inside a transaction, and yield what was done."""
-    sources = Originals(folder, files_of_segments(catalog), _sealed_keys(catalog, settings))
-    for first_key, text in list(broken_blobs(catalog, settings.dim)):
+    waiting = contents.waiting_keys(catalog, settings.dim)
+    sealed = np.setdiff1d(contents.item_keys(catalog), waiting)
+    sources = Originals(folder, contents.files_of_segments(catalog), sealed)
+    for first_key, text in list(contents.broken_blobs(catalog, settings.dim)):
         catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
         yield f"{text} They were dropped."
     for tables, text in list(broken_tables(catalog)):
@@ -230,14 +219,9 @@ def _drop_tables(catalog: Catalog, tables: tuple[int, int], text: str) -> str:
     return f"{text} It was made anew."
 
 
-def _sealed_keys(catalog: Catalog, settings: Settings) -> IntArray:
-    """Return the keys of items that do not wait."""
-    return np.setdiff1d(item_keys(catalog), waiting_keys(catalog, settings.dim))
-
-
 def _accepted_items(catalog: Catalog) -> Iterator[str]:
     """Take items as they are: which part of one is damaged, its checksum does not say."""
-    for key, text, usable in list(broken_items(catalog)):
+    for key, text, usable in list(contents.broken_items(catalog)):
         if not usable:
             catalog.execute("DELETE FROM items WHERE key = ?", [key])
             yield f"{text} It was dropped."
@@ -279,23 +263,20 @@ def _drop_segment(catalog: Catalog, number: int) -> None:
 
 def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str]:
     """Drop items that have no vector any more, and vectors that have no item."""
-    segments = [
-        Segment.open(segment_folder(folder, number), number, files)
-        for number, files in files_of_segments(catalog).items()
-    ]
-    sizes = sizes_of_segments(catalog)
+    segments = _opened_segments(catalog, folder)
+    sizes = contents.sizes_of_segments(catalog)
     for segment in segments:
-        for text in wrong_extent(segment, sizes[segment.number], segment.index.dim):
+        for text in contents.wrong_extent(segment, sizes[segment.number], segment.index.dim):
             row = [len(segment), segment.number]
             catalog.execute("UPDATE segments SET n_rows = ? WHERE segment = ?", row)
             yield f"{text} The catalog was corrected."
-    for tables, text in misfits(catalog.path, segments, read_tables(catalog, {})):
+    for tables, text in contents.misfits(catalog.path, segments, read_tables(catalog, {})):
         yield _drop_tables(catalog, tables, text)
-    waiting = waiting_keys(catalog, settings.dim)
+    waiting = contents.waiting_keys(catalog, settings.dim)
     # Which of two vectors an item has, nothing says: that is beyond repair.
-    check_apart(catalog, [waiting, *(segment.keys for segment in segments)])
+    contents.check_apart(catalog, [waiting, *(segment.keys for segment in segments)])
     vectors = np.concatenate([waiting, *(segment.keys for segment in segments)])
-    without_vector, without_item = unmatched(item_keys(catalog), vectors)
+    without_vector, without_item = unmatched(contents.item_keys(catalog), vectors)
     if len(without_vector):
         keys = ((key,) for key in without_vector.tolist())
         catalog.execute_many("DELETE FROM items WHERE key = ?", keys)
@@ -307,12 +288,16 @@ def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
         yield f"{len(without_item)} vectors without an item were marked as deleted."
 
 
+def _opened_segments(catalog: Catalog, folder: Path) -> list[Segment]:
+    return [
+        Segment.open(segment_folder(folder, number), number, files)
+        for number, files in contents.files_of_segments(catalog).items()
+    ]
+
+
 def _calibrate_anew(catalog: Catalog, folder: Path) -> None:
     """Let segments that are new to each other find what the promise rests on."""
     dead = [key for (key,) in catalog.rows("SELECT key FROM items WHERE deleted = 1")]
-    segments = [
-        Segment.open(segment_folder(folder, number), number, files)
-        for number, files in files_of_segments(catalog).items()
-    ]
+    segments = _opened_segments(catalog, folder)
     living = [(one, ~np.isin(one.keys, dead)) for one in segments]
     write_missing_tables(catalog, living, max(_n_items(catalog), 1))

@@ -120,15 +120,7 @@ class Misses:
         >>> low, round(high, 3)
         (0.0, 0.037)
         """
-        confidence = checks.real(
-            confidence,
-            "confidence",
-            "Misses.interval",
-            low=0,
-            high=1,
-            low_open=True,
-            high_open=True,
-        )
+        confidence = checks.miss_rate(confidence, "Misses.interval", "confidence")
         return _wilson(self.miss_rate, self.n_queries_with_matches, confidence)
 
     def __repr__(self) -> str:
