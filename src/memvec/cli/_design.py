@@ -100,12 +100,8 @@ def design(dim: int, similarity: float, miss_rate: float, as_json: bool, plot: s
 
 
 def _record(found: Design) -> dict[str, int | float]:
-    return {
-        "unit_size": found.unit_size,
-        "threshold": found.threshold,
-        "false_positive_rate": found.false_positive_rate,
-        "cost_ratio": found.cost_ratio,
-    }
+    names = ("unit_size", "threshold", "false_positive_rate", "cost_ratio")
+    return {name: getattr(found, name) for name in names}
 
 
 def _table(designs: dict[str, Design]) -> Table:

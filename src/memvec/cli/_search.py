@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any, Literal, NamedTuple
 
@@ -111,7 +112,7 @@ def search(
         else:
             top = opened.search_set(rows, k, construction=fuse, where=where, **promise)
             names = ["all"]
-        hits = _top_hits(top, names)
+        hits = _hits(names, zip(top.ids, top.scores, strict=True))
         _print(opened, names, hits, top, f"The {k} nearest", limit, show, as_json=as_json)
 
 
@@ -160,7 +161,7 @@ def range_command(
             return
         found = opened.range_search(rows, similarity, where=where, **promise)
         above = opened.settings.similarity if similarity is None else similarity
-        hits = _range_hits(found, names)
+        hits = _hits(names, found)
         _print(opened, names, hits, found, f"Above {above:g}", limit, show, as_json=as_json)
 
 
@@ -187,16 +188,11 @@ def _queries(
     return np.stack([item.vector for item in collection.get(names)]), list(names)
 
 
-def _range_hits(found: Hits, names: list[Any]) -> list[_Hit]:
-    query_of = np.repeat(np.arange(len(found)), found.counts).tolist()
-    scores = found.scores.tolist()
-    return [_Hit(names[q], i, s) for q, i, s in zip(query_of, found.ids, scores, strict=True)]
-
-
-def _top_hits(top: TopHits, names: list[Any]) -> list[_Hit]:
+def _hits(names: list[Any], rows: Iterable[tuple[Iterable[Any], Iterable[float]]]) -> list[_Hit]:
+    """Return the hits of all queries from ids and scores of each; None is a place left empty."""
     return [
         _Hit(name, found, float(score))
-        for name, ids, scores in zip(names, top.ids, top.scores, strict=True)
+        for name, (ids, scores) in zip(names, rows, strict=True)
         for found, score in zip(ids, scores, strict=True)
         if found is not None
     ]
