@@ -16,6 +16,7 @@ from memvec import checks
 from memvec.errors import FileFormatError, MemvecError, MissingExtraError
 from memvec.files._paths import refuse_special
 from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
+from memvec.kernels import blocks
 
 # The dataset of vectors in the layout of ann-benchmarks.
 _VECTORS = "train"
@@ -91,9 +92,8 @@ def hdf5_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
         dataset = _dataset(file, path, name)
         chosen = choose_fields([*_columns(file, path, len(dataset))], name, asked, path)
         vectors = _mapped(dataset, path, name)
-        n_rows = min(len(dataset), asked.rows)
-        for start in range(0, n_rows, block_rows):
-            rows = slice(start, min(start + block_rows, n_rows))
+        for start, stop in blocks(min(len(dataset), asked.rows), block_rows):
+            rows = slice(start, stop)
             columns = {other: _column(file, path, other, rows) for other in chosen.names}
             yield block_of(start, vectors[rows], columns, chosen, path)
 

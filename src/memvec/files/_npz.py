@@ -15,6 +15,7 @@ from memvec import checks
 from memvec.errors import FileFormatError, InvalidValueError
 from memvec.files._npy import NpyHeader, read_npy_header
 from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
+from memvec.kernels import blocks
 
 _SUFFIX = ".npy"
 _VECTOR_NAMES = ("vectors", "vector")
@@ -103,9 +104,9 @@ def _blocks(archive: zipfile.ZipFile, path: Path, asked: Fields, block_rows: int
                 raise FileFormatError(
                     f"{path} holds {len(vectors)} vectors and {len(found)} rows of '{other}'."
                 )
-        for start, n_rows in _steps(min(len(vectors), asked.rows), block_rows):
-            rows = vectors.take(n_rows)
-            columns = {other: _plain(found.take(n_rows)) for other, found in others.items()}
+        for start, stop in blocks(min(len(vectors), asked.rows), block_rows):
+            rows = vectors.take(stop - start)
+            columns = {other: _plain(found.take(stop - start)) for other, found in others.items()}
             yield block_of(start, rows, columns, chosen, path)
 
 
@@ -126,11 +127,6 @@ def _vectors_name(held: list[str], asked: Fields, path: Path) -> str:
     raise FileFormatError(
         f"{path} has no array 'vectors', so 'field' must name one; it holds {names}."
     )
-
-
-def _steps(n_rows: int, block_rows: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, n_rows, block_rows):
-        yield start, min(block_rows, n_rows - start)
 
 
 def _plain(values: VectorArray) -> list[Any]:
