@@ -64,6 +64,11 @@ class MissingExtraError(MemvecError, ImportError):
         )
 
 
+def damaged(path: object, reason: str) -> CorruptIndexError:
+    """Return the error of a file or folder that is not what was saved."""
+    return CorruptIndexError(f"{path} is damaged: {reason}.")
+
+
 class DriftWarning(UserWarning):
     """Matches of live queries are harder to find than calibration knows, or more are missed."""
 
@@ -80,4 +85,5 @@ __all__ = [
     "MissingExtraError",
     "StorageError",
     "UnknownVersionError",
+    "damaged",
 ]

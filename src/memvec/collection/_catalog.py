@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from memvec.collection._refusals import translated
 from memvec.collection._settings import Settings
-from memvec.errors import CorruptIndexError, LockedError, MemvecError, UnknownVersionError
+from memvec.errors import CorruptIndexError, LockedError, MemvecError, UnknownVersionError, damaged
 
 CATALOG = "catalog.sqlite"
 FORMAT_VERSION = 1
@@ -286,10 +286,8 @@ class Catalog:
         found = zlib.crc32(str(text).encode())
         if saved is not None and found != saved:
             shown = f"{saved:08x}" if isinstance(saved, int) else repr(saved)
-            raise CorruptIndexError(
-                f"{self.path} is damaged: the checksum (CRC-32) of the settings is "
-                f"{found:08x}, saved was {shown}."
-            )
+            reason = f"the checksum (CRC-32) of the settings is {found:08x}, saved was {shown}"
+            raise damaged(self.path, reason)
         return Settings.from_json(text)
 
     def change(self) -> int:
@@ -300,9 +298,10 @@ class Catalog:
         """Return the numbers of the state, checked."""
         found = Numbers(*self._only("SELECT change, next_key, next_segment FROM state"))
         if not all(isinstance(one, int) and 0 <= one <= LARGEST_NUMBER for one in found):
-            raise CorruptIndexError(
-                f"{self.path} is damaged: its state is number {found.change!r}, the next key "
-                f"{found.next_key!r}, the next segment {found.next_segment!r}."
+            raise damaged(
+                self.path,
+                f"its state is number {found.change!r}, the next key "
+                f"{found.next_key!r}, the next segment {found.next_segment!r}",
             )
         return found
 
@@ -310,14 +309,14 @@ class Catalog:
         """Return the one number that a question asks for."""
         [found] = self._only(sql)
         if not isinstance(found, int):
-            raise CorruptIndexError(f"{self.path} is damaged: {found!r} is not a number.")
+            raise damaged(self.path, f"{found!r} is not a number")
         return found
 
     def _only(self, sql: str) -> tuple[Any, ...]:
         match self.rows(sql):
             case [row]:
                 return row
-        raise CorruptIndexError(f"{self.path} is damaged: it does not hold one state.")
+        raise damaged(self.path, "it does not hold one state")
 
     def check_format(self) -> bool:
         """Return False where the file is empty still; raise where it is not this format."""

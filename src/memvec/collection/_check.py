@@ -20,7 +20,7 @@ from memvec.collection._lock import check_lock
 from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._state import State
 from memvec.collection._store import Store
-from memvec.errors import CorruptIndexError, IndexNotFoundError
+from memvec.errors import CorruptIndexError, IndexNotFoundError, damaged
 from memvec.storage import CheckReport, FileSum, disk
 from memvec.types import IntArray
 
@@ -72,7 +72,7 @@ def _checked_now(folder: Path, known: State | None) -> CheckReport:
     while True:
         with closing(Catalog.open_to_read(folder)) as catalog:
             if not catalog.check_format():
-                raise CorruptIndexError(f"{catalog.path} is damaged: it is empty.")
+                raise damaged(catalog.path, "it is empty")
             with catalog.snapshot():
                 saved = _Saved.of(catalog)
         found = saved.checked(folder, known)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from memvec.collection._catalog import CATALOG, inode, plain_file
 from memvec.collection._plain import file_status, remove_plain
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, damaged
 from memvec.storage import FileSum, OpenedFile, disk
 
 CHECKSUM = "catalog.crc"
@@ -161,4 +161,4 @@ def _parsed(folder: Path, noted: bytes) -> FileSum:
                 return FileSum(size, crc32)
     except ValueError:
         pass
-    raise CorruptIndexError(f"{folder / CHECKSUM} is damaged: it holds {noted!r}.")
+    raise damaged(folder / CHECKSUM, f"it holds {noted!r}")

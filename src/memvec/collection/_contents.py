@@ -13,7 +13,7 @@ from memvec.collection._catalog import LARGEST_NUMBER, Catalog
 from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._items import read_metadata
 from memvec.collection._segment import FILE_NAME, Segment
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, damaged
 from memvec.storage import FileSum
 from memvec.types import Float32Array, IntArray
 
@@ -27,7 +27,7 @@ def keys_in(catalog: Catalog, sql: str) -> IntArray:
     """Return the keys that a question asks for."""
     keys = [key for (key,) in catalog.rows(sql)]
     if not all(isinstance(key, int) and 0 <= key <= LARGEST_NUMBER for key in keys):
-        raise CorruptIndexError(f"{catalog.path} is damaged: a key is not a number.")
+        raise damaged(catalog.path, "a key is not a number")
     return np.array(keys, dtype=np.int64)
 
 
@@ -43,9 +43,7 @@ def files_of_segments(catalog: Catalog) -> dict[int, dict[str, FileSum]]:
             ):
                 files[segment][file] = FileSum(size, crc32)
             case _:
-                raise CorruptIndexError(
-                    f"{catalog.path} is damaged: a file of a segment is said to be {row}."
-                )
+                raise damaged(catalog.path, f"a file of a segment is said to be {row}")
     return files
 
 
@@ -93,9 +91,7 @@ def check_apart(catalog: Catalog, parts: list[IntArray]) -> None:
                 break
             held_twice = np.intersect1d(keys, later, assume_unique=True)
             if len(held_twice):
-                raise CorruptIndexError(
-                    f"{catalog.path} is damaged: the key {held_twice[0]} has two vectors."
-                )
+                raise damaged(catalog.path, f"the key {held_twice[0]} has two vectors")
 
 
 def read_waiting(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[Float32Array, IntArray]]:
@@ -104,9 +100,7 @@ def read_waiting(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[Float
         if wrong:
             raise CorruptIndexError(wrong)
         if first_key <= after:
-            raise CorruptIndexError(
-                f"{catalog.path} is damaged: the key {first_key} has two vectors that wait."
-            )
+            raise damaged(catalog.path, f"the key {first_key} has two vectors that wait")
         after = first_key + n_rows - 1
         yield _unpacked(blob, dim), np.arange(first_key, after + 1)
 
@@ -197,7 +191,7 @@ def _wrong_with_item(
 ) -> str:
     """Return why an item cannot be used, if so."""
     if not isinstance(key, int) or key > LARGEST_NUMBER:
-        raise CorruptIndexError(f"{catalog.path} is damaged: a key is not a number.")
+        raise damaged(catalog.path, "a key is not a number")
     if not isinstance(name, int | str) or deleted not in (0, 1):
         return (
             f"{catalog.path} is damaged: the item of key {key} has the id {name!r}, and is "

@@ -13,7 +13,7 @@ from memvec.collection._checksums import CHECKSUM
 from memvec.collection._lock import LOCK
 from memvec.collection._plain import check_tree, file_status, has_folder, remove_plain
 from memvec.collection._segment import SEGMENTS, remove_segment
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, damaged
 
 # Where a repair puts the files of segments that could not be kept.
 LOST = "lost"
@@ -74,7 +74,7 @@ def unused_number(catalog: Catalog, folder: Path) -> int:
     used = [int(name.split(".")[0]) for name in _segment_names(folder)]
     number = max(catalog.numbers().next_segment, 1 + max([largest, *used]))
     if number > LARGEST_NUMBER:
-        raise CorruptIndexError(f"{folder / SEGMENTS} is damaged: it has no number above {number}.")
+        raise damaged(folder / SEGMENTS, f"it has no number above {number}")
     return number
 
 

@@ -15,7 +15,7 @@ from memvec import checks
 from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._ids import LARGEST_ID, Id, Metadata
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, damaged
 from memvec.kernels import blocks
 from memvec.types import Float32Array, IntArray
 
@@ -92,7 +92,7 @@ def _asked(keys: IntArray) -> Iterator[str]:
 
 def _check_id(catalog: Catalog, key: int, name: object) -> Id:
     if not isinstance(name, int | str):
-        raise CorruptIndexError(f"{catalog.path} is damaged: the item of key {key} has no id.")
+        raise damaged(catalog.path, f"the item of key {key} has no id")
     return name
 
 
@@ -102,9 +102,7 @@ def read_metadata(catalog: Catalog, key: int, text: object) -> Metadata:
         metadata = json.loads(text) if isinstance(text, str) else None
         if isinstance(metadata, dict):
             return metadata
-    raise CorruptIndexError(
-        f"{catalog.path} is damaged: the metadata of the item of key {key} is no mapping in JSON."
-    )
+    raise damaged(catalog.path, f"the metadata of the item of key {key} is no mapping in JSON")
 
 
 def insert_items(

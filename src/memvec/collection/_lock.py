@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from memvec.collection._plain import file_status
-from memvec.errors import CorruptIndexError, LockedError, StorageError
+from memvec.errors import LockedError, StorageError, damaged
 
 LOCK = "writer.lock"
 
@@ -17,7 +17,7 @@ def check_lock(folder: Path) -> None:
     path = folder / LOCK
     found = file_status(path)
     if found is not None and found.st_size:
-        raise CorruptIndexError(f"{path} is damaged: it must be empty.")
+        raise damaged(path, "it must be empty")
 
 
 class WriterLock:

@@ -9,11 +9,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from memvec.errors import (
-    CorruptIndexError,
     InvalidValueError,
     LockedError,
     MemvecError,
     StorageError,
+    damaged,
 )
 
 _REFUSALS = {
@@ -37,7 +37,7 @@ def translated(path: Path) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         raise _typed(path, error) from error
     except UnicodeDecodeError as error:  # in what SQLite says of a damaged file
-        raise CorruptIndexError(f"{path} is damaged: {error}.") from None
+        raise damaged(path, str(error)) from None
 
 
 def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
@@ -47,4 +47,4 @@ def _typed(path: Path, error: sqlite3.DatabaseError) -> MemvecError:
         return StorageError(_REFUSALS[kind], f"{path}: {error}")
     if kind in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LockedError(errno.EAGAIN, f"{path} is busy: {error}")
-    return CorruptIndexError(f"{path} is damaged: {error}.")
+    return damaged(path, str(error))

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from memvec.errors import CorruptIndexError
+from memvec.errors import CorruptIndexError, damaged
 from memvec.types import IntArray
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, Any]]
@@ -32,12 +32,12 @@ def check_arrays(
         raise CorruptIndexError(f"{folder} is not a segment: it lacks vectors or their keys.")
     if named != files:
         [name, *_] = sorted(named ^ files)
-        raise CorruptIndexError(f"{folder} is damaged: its files and the catalog differ by {name}.")
+        raise damaged(folder, f"its files and the catalog differ by {name}")
     rows, keys, places = stored["keys"], items["keys"], items["places"]
     if not (_are_numbers(rows, keys, places) and _rise(keys) and _undo_each_other(rows, places)):
-        raise CorruptIndexError(f"{folder} is damaged: its keys do not belong to its vectors.")
+        raise damaged(folder, "its keys do not belong to its vectors")
     if len(rows) != len(stored["vectors"]) or len(rows) != len(keys):
-        raise CorruptIndexError(f"{folder} is damaged: it has not as many keys as vectors.")
+        raise damaged(folder, "it has not as many keys as vectors")
 
 
 def _are_numbers(*arrays: IntArray) -> bool:

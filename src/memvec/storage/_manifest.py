@@ -17,6 +17,7 @@ from memvec import checks
 from memvec.errors import (
     CorruptIndexError,
     UnknownVersionError,
+    damaged,
 )
 from memvec.storage import _disk
 from memvec.storage._mapping import OpenedFile
@@ -56,17 +57,12 @@ class FileSum(NamedTuple):
     def check_size(self, path: Path, found: int) -> None:
         """Raise where a file is not of the size that was saved."""
         if found != self.size:
-            raise CorruptIndexError(
-                f"{path} is damaged: its size is {found} bytes, saved were {self.size}."
-            )
+            raise damaged(path, f"its size is {found} bytes, saved were {self.size}")
 
     def check(self, path: Path, found: FileSum) -> None:
         """Raise where a file is not what was saved."""
         if found != self:
-            raise CorruptIndexError(
-                f"{path} is damaged: its checksum (CRC-32) is {found.crc32}, "
-                f"saved was {self.crc32}."
-            )
+            raise damaged(path, f"its checksum (CRC-32) is {found.crc32}, saved was {self.crc32}")
 
 
 @dataclass(frozen=True)
@@ -175,9 +171,13 @@ def _opened(path: Path) -> OpenedFile:
     return opened
 
 
+def _malformed(path: Path, reason: str) -> CorruptIndexError:
+    return CorruptIndexError(f"{path} is malformed: {reason}.")
+
+
 def _check_version(path: Path, version: object) -> None:
     if type(version) is not int:
-        raise CorruptIndexError(f"{path} is malformed: its version is {shortened(version)}.")
+        raise _malformed(path, f"its version is {shortened(version)}")
     if version != VERSION:
         raise UnknownVersionError(
             f"{path} is of format version {version}; this memvec reads version {VERSION}."
@@ -186,12 +186,10 @@ def _check_version(path: Path, version: object) -> None:
 
 def _check_crc(path: Path, content: bytes, claimed: object) -> None:
     if not (isinstance(claimed, str) and _CRC.fullmatch(claimed)):
-        raise CorruptIndexError(f"{path} is malformed: its checksum is {shortened(claimed)}.")
+        raise _malformed(path, f"its checksum is {shortened(claimed)}")
     found = crc_text(zlib.crc32(content.replace(claimed.encode(), _NO_CRC.encode(), 1)))
     if found != claimed:
-        raise CorruptIndexError(
-            f"{path} is damaged: its checksum (CRC-32) is {found}, it says {claimed}."
-        )
+        raise damaged(path, f"its checksum (CRC-32) is {found}, it says {claimed}")
 
 
 def _parse(path: Path, document: dict[str, Any]) -> Manifest:
@@ -203,9 +201,7 @@ def _parse(path: Path, document: dict[str, Any]) -> Manifest:
         } if GENERATION_NAME.fullmatch(generation):
             stored = {name: _parse_array(path, name, arrays[name]) for name in arrays}
             return Manifest(generation, stored, meta)
-    raise CorruptIndexError(
-        f"{path} is malformed: 'generation', 'arrays' or 'meta' is missing or not what it must be."
-    )
+    raise _malformed(path, "'generation', 'arrays' or 'meta' is missing or not what it must be")
 
 
 def _parse_array(path: Path, name: str, fields: object) -> StoredArray:
@@ -219,27 +215,21 @@ def _parse_array(path: Path, name: str, fields: object) -> StoredArray:
         } if _CRC.fullmatch(crc):
             # One name for the array and its file leaves no room for a path that leads elsewhere.
             if ARRAY_NAME.fullmatch(name) is None or file != f"{name}.npy":
-                raise CorruptIndexError(
-                    f"{path} is malformed: array {shortened(name)} in file {shortened(file)}."
-                )
+                raise _malformed(path, f"array {shortened(name)} in file {shortened(file)}")
             form = _form(path, name, dtype, shape)
             return _checked(path, name, StoredArray(file, *form, FileSum(size, crc)))
-    raise CorruptIndexError(
-        f"{path} is malformed: array {shortened(name)} is described by {shortened(fields)}."
-    )
+    raise _malformed(path, f"array {shortened(name)} is described by {shortened(fields)}")
 
 
 def _form(
     path: Path, name: str, dtype: str, shape: list[Any]
 ) -> tuple[np.dtype[Any], tuple[int, ...]]:
     if not all(type(length) is int and length >= 0 for length in shape):
-        raise CorruptIndexError(
-            f"{path} is malformed: array {name!r} has the shape {shortened(shape)}."
-        )
+        raise _malformed(path, f"array {name!r} has the shape {shortened(shape)}")
     try:
         return parse_dtype(dtype), tuple(shape)
     except ValueError as error:
-        raise CorruptIndexError(f"{path} is malformed: array {name!r}: {error}.") from None
+        raise _malformed(path, f"array {name!r}: {error}") from None
 
 
 def _checked(path: Path, name: str, array: StoredArray) -> StoredArray:
@@ -247,15 +237,17 @@ def _checked(path: Path, name: str, array: StoredArray) -> StoredArray:
     try:
         needed = npy_size(array.dtype, array.shape)
     except OverflowError:
-        raise CorruptIndexError(
-            f"{path} is malformed: array {name!r} has {len(array.shape)} dimensions, "
-            f"more than the header of a file can name."
+        raise _malformed(
+            path,
+            f"array {name!r} has {len(array.shape)} dimensions, "
+            "more than the header of a file can name",
         ) from None
     if array.saved.size != needed:
         # Python writes numbers of some thousand digits at most.
         takes = f"{needed}" if needed < _MOST_SHOWN else "far more"
-        raise CorruptIndexError(
-            f"{path} is malformed: array {name!r} of type {array.dtype.str} and shape "
-            f"{shortened(array.shape)} takes {takes} bytes, not {array.saved.size}."
+        raise _malformed(
+            path,
+            f"array {name!r} of type {array.dtype.str} and shape "
+            f"{shortened(array.shape)} takes {takes} bytes, not {array.saved.size}",
         )
     return array

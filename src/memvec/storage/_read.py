@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from memvec.errors import CorruptIndexError, IndexNotFoundError
+from memvec.errors import CorruptIndexError, IndexNotFoundError, damaged
 from memvec.storage import _disk
 from memvec.storage._manifest import (
     MANIFEST,
@@ -178,9 +178,7 @@ def _check_header(file: BinaryIO, path: Path, header: bytes) -> None:
     file.seek(0)
     found = file.read(len(header))
     if found != header:
-        raise CorruptIndexError(
-            f"{path} is damaged: it begins with {found!r}, saved was {header!r}."
-        )
+        raise damaged(path, f"it begins with {found!r}, saved was {header!r}")
 
 
 def _shown(opened: OpenedFile, array: StoredArray) -> AnyArray:
