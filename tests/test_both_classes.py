@@ -8,6 +8,7 @@ import pytest
 
 import memvec
 from memvec import Collection, Index, IndexConfig
+from memvec.errors import CorruptIndexError
 
 UNIT_TEST = {"threshold", "units"}
 # Parameters that one of the two has for a reason: an index alone has one cascade of units, a
@@ -136,3 +137,12 @@ def test_explanations_of_both_are_drawn(index, collection):
         in_units = [one for one in told if any(stage.name == "unit" for stage in one.stages)]
         assert in_units
         assert all(one.figure is not None for one in in_units)
+
+
+def test_each_says_which_door_opens_the_other(index, tmp_path):
+    index.save(tmp_path / "index.mv")
+    memvec.open(tmp_path / "collection.mv", dim=12).close()
+    with pytest.raises(CorruptIndexError, match=r"but a saved index, which memvec\.Index\.open"):
+        memvec.open(tmp_path / "index.mv", dim=12)
+    with pytest.raises(CorruptIndexError, match=r"but a collection, which memvec\.open opens"):
+        Index.open(tmp_path / "collection.mv")

@@ -83,3 +83,9 @@ def test_rooms_are_there_without_being_imported():
 def test_name_that_is_not_there_is_an_attribute_error(name):
     with pytest.raises(AttributeError, match=f"module 'memvec' has no attribute '{name}'"):
         getattr(memvec, name)
+
+
+def test_traceback_suggests_the_name_that_was_meant():
+    code = "import memvec; memvec.Indx"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "module 'memvec' has no attribute 'Indx'. Did you mean: 'Index'?" in done.stderr

@@ -9,6 +9,7 @@ Find everything above a similarity, miss at most a stated fraction, and show the
 Hits(2 matches of 2 queries, cost ratio ...)
 """
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,9 @@ else:
         elif not name.startswith("_") and find_spec(f"memvec.{name}"):
             found = import_module(f"memvec.{name}")
         else:
-            raise AttributeError(f"module 'memvec' has no attribute {name!r}", name=name)
+            # With the module, tracebacks can suggest a name that is spelt alike.
+            text = f"module 'memvec' has no attribute {name!r}"
+            raise AttributeError(text, name=name, obj=sys.modules[__name__])
         globals()[name] = found
         return found
 

@@ -112,7 +112,7 @@ def test_explanations_agree_with_the_search(collection):
             assert told.id == key
     waiting = collection.explain(QUERIES[0], N + 3)
     assert waiting.stages == ()
-    with pytest.raises(InvalidValueError, match="which does not exist"):
+    with pytest.raises(InvalidValueError, match="ids that exist"):
         collection.explain(QUERIES[0], "nobody")
 
 

@@ -152,6 +152,6 @@ def test_the_first_index_stays_where_it_is(index, made):
 
 
 def test_unknown_devices_are_named_with_those_known(index, made):
-    with pytest.raises(InvalidValueError, match="'device'.*Index.to.*'cpu', 'toy'.*'quantum'"):
+    with pytest.raises(InvalidValueError, match="'device'.*Index.to.*'cpu' or 'toy'.*'quantum'"):
         index.to("quantum")
     assert made == []

@@ -130,7 +130,7 @@ def insert_items(
         if known is None:
             raise
         expected = "ids that are new; upsert replaces items"
-        raise checks.bad_value("ids", where, expected, f"{known!r}, which exists") from None
+        raise checks.bad_value("ids", where, expected, repr(known)) from None
     n_rows = max(min(_BLOB_ROWS, _BLOB_BYTES // (4 * rows.shape[1])), 1)
     for start, stop in blocks(len(rows), n_rows):
         blob = np.ascontiguousarray(rows[start:stop], dtype="<f4").tobytes()

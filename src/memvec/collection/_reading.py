@@ -128,8 +128,7 @@ class Reading:
         keys = keys_of(self._store.catalog, ids)
         for name in ids:
             if name not in keys:
-                got = f"{name!r}, which does not exist"
-                raise checks.bad_value("ids", where, "ids that exist", got)
+                raise checks.bad_value("ids", where, "ids that exist", repr(name))
         return keys
 
     def check_segments(self, state: State) -> None:

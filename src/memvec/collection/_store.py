@@ -17,7 +17,7 @@ from memvec.collection._segment import SEGMENTS
 from memvec.collection._settings import Settings, settle
 from memvec.collection._state import State, check_items, load_state
 from memvec.errors import CorruptIndexError, IndexNotFoundError, MemvecError, StorageError
-from memvec.storage import disk
+from memvec.storage import MANIFEST, disk
 
 
 class Store:
@@ -203,6 +203,10 @@ def _check_own(folder: Path, given: dict[str, Any]) -> None:
     check_names(folder)
     if (folder / CATALOG).is_file():
         return
+    if (folder / MANIFEST).is_file():
+        raise CorruptIndexError(
+            f"{folder} is not a collection but a saved index, which memvec.Index.open opens."
+        )
     for foreign in sorted(set(os.listdir(folder)) - OWN_NAMES):
         raise CorruptIndexError(
             f"{folder} is not a collection: it holds {foreign!r} and no file {CATALOG}."

@@ -18,15 +18,23 @@ from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
 from memvec.index._validity import UNSUMMED, check_arrays, has_table
 from memvec.search import CodeUnits, FloatUnits, Units, UnitSource
-from memvec.storage import FileSum, MappedFolder, map_folder, write_folder
+from memvec.storage import MANIFEST, FileSum, MappedFolder, map_folder, write_folder
 
 
 def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
     """Raise where a folder is a segment of a collection, or in one: it is not to be replaced."""
     folder = Path(path)
-    if any((one / "items" / "manifest.json").exists() for one in (folder, folder.parent)):
+    if any((one / "items" / MANIFEST).exists() for one in (folder, folder.parent)):
         expected = "outside the segments of a collection"
         raise checks.bad_value("path", where, expected, folder)
+
+
+def _check_no_collection(folder: Path) -> None:
+    """Raise where a folder that cannot be opened is a collection: memvec.open opens it."""
+    if (folder / "catalog.sqlite").is_file() and not (folder / MANIFEST).exists():
+        raise CorruptIndexError(
+            f"{folder} is not a saved index but a collection, which memvec.open opens."
+        ) from None
 
 
 def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> dict[str, FileSum]:
@@ -83,7 +91,11 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexPart
     Whatever a folder holds, this returns parts that searches cannot stumble over, or raises an
     error of memvec: everything is checked before anything is made of it.
     """
-    folder = map_folder(path, verify=verify, unsummed=UNSUMMED)
+    try:
+        folder = map_folder(path, verify=verify, unsummed=UNSUMMED)
+    except CorruptIndexError:
+        _check_no_collection(Path(path))
+        raise
     try:
         return _assembled(folder.arrays, folder.meta), folder
     except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:

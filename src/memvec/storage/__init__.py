@@ -15,12 +15,13 @@ new. Nothing is ever pickled or unpickled.
 
 from memvec.storage import _disk as disk
 from memvec.storage._check import CheckReport, check_saved
-from memvec.storage._manifest import FileSum
+from memvec.storage._manifest import MANIFEST, FileSum
 from memvec.storage._mapping import OpenedFile, map_file
 from memvec.storage._read import MappedFolder, map_folder, open_folder
 from memvec.storage._write import write_folder
 
 __all__ = [
+    "MANIFEST",
     "CheckReport",
     "FileSum",
     "MappedFolder",
