@@ -129,7 +129,7 @@ def test_the_shadow_compares_with_living_items(collection):
     queries = loose(40, 300)
     keys, rows = living(collection)
     truth = exact_range(rows, queries, 0.6)
-    with pytest.warns(DriftWarning, match="were asked for"):
+    with pytest.warns(DriftWarning, match="was asked for"):
         hits = collection.range_search(queries, shadow=1.0)
     places = {key: place for place, key in enumerate(keys)}
     answer = [[places[key] for key in row.ids.tolist()] for row in hits]

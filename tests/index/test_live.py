@@ -172,7 +172,7 @@ def test_certificates_say_where_live_queries_miss_more(index):
 
 def test_a_contradiction_warns_by_itself(index):
     index._live.monitor.look_at = lambda *_: None  # leave drift out of it
-    with pytest.warns(DriftWarning, match=r"above 0.6, where 5.00% were asked for.*recalibrate"):
+    with pytest.warns(DriftWarning, match=r"above 0.6, where 5 % was asked for.*recalibrate"):
         index.range_search(loose(41, 600), shadow=1.0)
 
 

@@ -110,8 +110,8 @@ class Measurement:
         low, high = self.interval
         return (
             f"Missed {self.n_missed:,} of {self.n_matches:,} matches of {self.n_queries:,} "
-            f"queries: {self.miss_rate:.2%} of a query's matches on average "
-            f"(95 % interval {low:.2%} to {high:.2%}); {self.asked:.2%} were allowed."
+            f"queries: {100 * self.miss_rate:.2f} % of a query's matches on average (95 % interval "
+            f"{100 * low:.2f} % to {100 * high:.2f} %); {100 * self.asked:g} % was allowed."
         )
 
 

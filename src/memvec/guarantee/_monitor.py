@@ -296,8 +296,8 @@ class Monitor:
         self._contradicted[asked] = seen.interval
         low, high = seen.interval
         self._warn(
-            f"Live queries miss {low:.2%} to {high:.2%} of their matches above "
-            f"{asked.similarity:g}, where {asked.miss_rate:.2%} were asked for: "
+            f"Live queries miss {100 * low:.2f} % to {100 * high:.2f} % of their matches above "
+            f"{asked.similarity:g}, where {100 * asked.miss_rate:g} % was asked for: "
             f"{seen.n_queries:,} were compared with the exhaustive search. Call recalibrate()."
         )
 

@@ -106,14 +106,15 @@ class MissProfile:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.missed_all:.2%} of the queries miss everything they have; "
-            f"the worst tenth misses {self.worst_tenth:.2%} on average."
+            f"{100 * self.missed_all:.2f} % of the queries miss everything they have; "
+            f"the worst tenth misses {100 * self.worst_tenth:.2f} % on average."
         ]
         most = max((band.missed for band in self.bands), default=0.0)
         for band in self.bands:
             bar = "█" * round(24 * band.missed / most) if most > 0 else ""
             lines.append(
-                f"  {band.low:<9.7g}{band.n_matches:>12,.0f} matches {band.missed:>8.2%} {bar}"
+                f"  {band.low:<9.7g}{band.n_matches:>12,.0f} matches "
+                f"{100 * band.missed:>7.2f} % {bar}"
             )
         return "\n".join(lines)
 
