@@ -1,4 +1,4 @@
-"""What searches find: the one result that passes between rooms."""
+"""What searches find: `Matches`, the one result that passes between rooms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Matches:
     ids : ndarray of shape (n_matches,)
         Rows of what was searched, or keys of a collection.
     scores : ndarray of shape (n_matches,)
-        Canonical scores: float64 from one source, rounded to float32 where sources are merged.
+        Canonical scores: float64 of one source, float32 where sources are merged.
     spent : ndarray of shape (n_queries, N_COUNTS)
         What each query took, as the kernels count it.
 

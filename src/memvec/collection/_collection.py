@@ -529,7 +529,7 @@ class Collection:
 
     @property
     def health(self) -> Health:
-        """How the promise is being kept: queries seen, compared in the shadow, drifted."""
+        """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
         return self._searches.health
 
     def recalibrate(
@@ -618,9 +618,9 @@ class Collection:
         return self._reading.stats()
 
     def check(self) -> CheckReport:
-        """Read everything again and compare checksums.
+        """Read every file of the collection and compare checksums.
 
-        A collection that is too damaged to be opened is checked by
+        A collection that is too damaged to be opened is checked by ``memvec check``, or by
         :func:`memvec.collection.check_collection`.
         """
         return check_store(self._store)

@@ -1,4 +1,4 @@
-"""What a question to a collection is asked of: one state, and which of its rows count."""
+"""A question to a collection: scopes and plans of one state, for the rows that count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searches over all segments and over what waits."""
+"""Searches of a collection: one question to one state, over its segments and waiting rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the guarantee knows of what is searched."""
+"""What the guarantee knows of units: a cascade of stages, each of which tests a pair."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from memvec.types import Float32Array, Float64Array, IntArray
 
 
 class Cascade(Protocol):
-    """Stored rows, and the tests that stand before them."""
+    """Stored rows, and the tests (stages) that a row passes before it is scored exactly."""
 
     @property
     def vectors(self) -> Float32Array:

@@ -67,9 +67,9 @@ class _Live(NamedTuple):
 class Index:
     """An immutable index of vectors, made by :meth:`Index.build` or :meth:`Index.open`.
 
-    A query is tested against the memory vector of each unit, by its code or in float32; members of
-    the units that pass are tested in turn, and what is left is scored exactly. The similarity is
-    the cosine.
+    A query is tested against the memory vector of each unit, by its code or in float32. Members of
+    the units that pass are tested in turn; survivors are scored exactly. The similarity is the
+    cosine.
 
     Examples
     --------
@@ -474,7 +474,7 @@ class Index:
         similarity, miss_rate, guarantee, confidence
             As in :meth:`range_search`.
         sample : int, optional
-            Compare this many of the queries, drawn at random; all by default.
+            Compare this many of them, drawn at random; all by default.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
 
@@ -496,7 +496,8 @@ class Index:
     def check(self) -> CheckReport:
         """Read every file of the folder that the index was opened from and compare checksums.
 
-        An index that is too damaged to be opened is checked by `memvec check`.
+        An index that is too damaged to be opened is checked by ``memvec check``, or by
+        :func:`memvec.storage.check_saved`.
 
         Examples
         --------
@@ -515,7 +516,7 @@ class Index:
 
     @property
     def source(self) -> UnitSource:
-        """The units as what can be searched, with their tests."""
+        """The units with their tests, as :mod:`memvec.search` searches them on the CPU."""
         return self._parts.units
 
     @property
@@ -577,7 +578,7 @@ class Index:
     def calibration_rows(
         self, queries: ArrayLike, *, progress: bool | None = False
     ) -> CalibrationTable:
-        """Return the matches of other queries, and what the stages see of them.
+        """Return the matches of given queries, and what the stages see of them.
 
         Parameters
         ----------
@@ -629,7 +630,7 @@ class Index:
 
     @property
     def health(self) -> Health:
-        """How the promise is being kept: queries seen, compared in the shadow, drifted."""
+        """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
         return self._live.monitor.health
 
     def recalibrate(
@@ -680,7 +681,7 @@ class Index:
         Parameters
         ----------
         device : str
-            "cpu", or a device that an extra has made known.
+            "cpu", or one that was registered (:func:`memvec.search.register_device`).
 
         Examples
         --------

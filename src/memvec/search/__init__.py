@@ -1,4 +1,4 @@
-"""Sources, and the one path through them: thresholds, bounds, the k nearest, one result."""
+"""Sources, and the one path through them: by thresholds or bounds, a range or the k nearest."""
 
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.search._bounds import BoundedSearch, Caps

@@ -95,7 +95,7 @@ def _least_cosines(
 
 @dataclass(frozen=True, eq=False)
 class BoundedSearch:
-    """Visits whatever cannot be excluded; made of what a cascade searches."""
+    """Visits every unit and member that the bounds do not exclude; no match is missed."""
 
     cascade: CodeUnits | FloatUnits
 

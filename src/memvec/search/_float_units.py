@@ -47,7 +47,7 @@ class FloatUnits:
 
     @classmethod
     def of_units(cls, units: Units, similarity: float, effective_dim: float) -> FloatUnits:
-        """Return the cascade with the spreads of the paper's law."""
+        """Return units with the spreads of the paper's law."""
         law = units.law(effective_dim)
         spread = np.maximum(law.spread(similarity), _LEAST_SPREAD)
         return cls(units, spread, law)

@@ -1,4 +1,4 @@
-"""What searches return."""
+"""Results as users see them: hits, the best k, the work spent."""
 
 from __future__ import annotations
 

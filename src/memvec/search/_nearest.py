@@ -61,9 +61,9 @@ def _search_likely(
         answers.spend(waiting, near)
         for step, positions in _by_step(near, k):
             queries, at = waiting[positions], max(step * _STEP, similarity)
-            # By the line of the look, the range holds what was seen, and so at least k.
-            lines = Thresholds(np.array([at, similarity]), np.array([stages, look.slack[0]]))
-            answers.take(queries, find(rows[queries], at, lines))
+            # What passed the look passes here, too: so the range holds at least k.
+            both = Thresholds(np.array([at, similarity]), np.array([stages, look.slack[0]]))
+            answers.take(queries, find(rows[queries], at, both))
         waiting = answers.short_of(waiting)
     if len(waiting):
         everything = Thresholds.one(ANYTHING, np.full_like(stages, np.inf))

@@ -1,4 +1,4 @@
-"""Rows that are in no unit: scored one by one."""
+"""Plain rows as a source: no units, every row is scored."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class PlainRows:
         if not len(chosen):
             return scan_rows(self.vectors[:0], chosen, queries, similarity, threads)
         rows = np.arange(chosen[0], chosen[-1] + 1)
-        # To pass over some of what lies together takes less than to copy the others.
+        # Skipping some rows of a run costs less than copying the others.
         if len(rows) <= 2 * len(chosen):
             lying = self.vectors[rows[0] : rows[-1] + 1]
             some = ALL_ALLOWED if len(rows) == len(chosen) else allowed

@@ -1,4 +1,4 @@
-"""The one path from a question to its answer, over any sources."""
+"""The one path from a question to its answer: scopes searched by a plan, and what is observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be searched: the seam between a question and whatever answers it."""
+"""Sources: the protocol, the units of an index as one, and the devices they can move to."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Source(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class UnitSource:
-    """Units in the memory of this machine, by codes or by floats.
+    """The units of an index, searched by the CPU; ids are rows of the array it was built from.
 
     Attributes
     ----------
     cascade : CodeUnits or FloatUnits
-        The units with their tests.
+        The units and the tests before them, one stage after the other.
     """
 
     cascade: CodeUnits | FloatUnits
@@ -158,7 +158,7 @@ class UnitSource:
         return stage_views(self.cascade, query[np.newaxis], place, thresholds)
 
 
-# How units get to a device, by its name; whoever knows a device says so when it is imported.
+# How units get to a device, by its name; the room that knows a device registers it on import.
 _DEVICES: dict[str, Callable[[UnitSource], Source]] = {"cpu": lambda source: source}
 
 
@@ -178,6 +178,6 @@ def register_device(name: str, make: Callable[[UnitSource], Source]) -> None:
 def source_on(device: str, source: UnitSource, where: str) -> Source:
     """Return units as a source on a device."""
     if device not in _DEVICES:
-        known = ", ".join(repr(name) for name in _DEVICES)
-        raise InvalidValueError(message("device", where, f"one of {known}", repr(device)))
+        known = " or ".join(repr(name) for name in _DEVICES)
+        raise InvalidValueError(message("device", where, known, repr(device)))
     return _DEVICES[device](source)
