@@ -98,7 +98,7 @@ def test_numbers_for_ids_end_with_64_bits(collection, vectors):
 
 def test_delete_of_an_unknown_id_changes_nothing(collection, vectors):
     collection.add(vectors[:2], ids=["a", "b"])
-    with pytest.raises(InvalidValueError, match=r"ids that exist. Got 'c' instead"):
+    with pytest.raises(InvalidValueError, match=r"in the collection. Got 'c' instead"):
         collection.delete(["a", "c"])
     with pytest.raises(InvalidValueError, match=r"Collection.get.*Got 9 instead"):
         collection.get([9])

@@ -112,7 +112,7 @@ def test_explanations_agree_with_the_search(collection):
             assert told.id == key
     waiting = collection.explain(QUERIES[0], N + 3)
     assert waiting.stages == ()
-    with pytest.raises(InvalidValueError, match="ids that exist"):
+    with pytest.raises(InvalidValueError, match=r"'id' .* must be in the collection. Got 'nobody'"):
         collection.explain(QUERIES[0], "nobody")
 
 

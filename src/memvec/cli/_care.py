@@ -23,7 +23,7 @@ FOUND_WRONG = 3
 @click.argument("folder", type=click.Path(exists=True, file_okay=False), metavar="COLLECTION|INDEX")
 @json_option
 def check(folder: str, as_json: bool) -> None:
-    """Read every file of a collection or a saved index and compare checksums.
+    """Read all files of a collection or index; compare checksums.
 
     The folder is only read. Others may read and write it meanwhile.
 

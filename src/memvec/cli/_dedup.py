@@ -85,10 +85,11 @@ def dedup(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Print the ids of FILE that are left when near-duplicates are dropped, one a line.
+    """Print the ids of FILE that remain without near-duplicates.
 
-    A text that is empty, begins with a quote, holds digits alone or control characters such as the
-    end of a line is printed in quotes, as JSON has it; `memvec delete --ids` reads it so.
+    One id a line. A text that is empty, begins with a quote, holds digits alone or control
+    characters such as the end of a line is printed in quotes, as JSON has it; `memvec delete --ids`
+    reads it so.
 
     FILE is a vector file as `memvec add` takes it; rows without ids are numbered from 0. - is
     standard input, as JSON Lines. It may also be a collection. Nothing is deleted. A file is

@@ -34,7 +34,7 @@ _ROUNDS = 5
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 def demo(similarity: float, miss_rate: float, seed: int) -> None:
-    """Search 10,000 real sentence embeddings, and compare with the exhaustive scan.
+    """Search 10,000 sentence embeddings; compare with a full scan.
 
     The vectors are WordNet synsets embedded by all-MiniLM-L6-v2. A thousand of them are held out
     as queries; the rest is indexed.

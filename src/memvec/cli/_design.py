@@ -73,11 +73,12 @@ def _plot_target(
     help="Draw the cost against the unit size: in the terminal, or into FILE (.png, .svg, .pdf).",
 )
 def design(dim: int, similarity: float, miss_rate: float, as_json: bool, plot: str | None) -> None:
-    """Print the best unit size and what it costs, for vectors uniform on the sphere.
+    """Print the best unit size and its cost for uniform vectors.
 
-    A memory unit sums up n vectors by one. Large units mean fewer tests but more false alarms; the
-    unit size n* makes the expected cost, 1/n + P_fp(n) of the exhaustive search, least. The
-    threshold misses the stated share of the matches at the stated cosine.
+    The vectors are uniform on the sphere. A memory unit sums up n of them by one. Large units mean
+    fewer tests but more false alarms; the unit size n* makes the expected cost, 1/n + P_fp(n) of
+    the exhaustive search, least. The threshold misses the stated share of the matches at the stated
+    cosine.
 
     \b
     Example:

@@ -32,7 +32,7 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 @collection_argument
 @json_option
 def info(collection: str, as_json: bool) -> None:
-    """Print sizes, segments, units and their imbalance, and what searches promise.
+    """Print sizes, segments, units, and what searches promise.
 
     The imbalance is the paper's factor: 1 for units of equal size.
 
@@ -149,11 +149,11 @@ def _certificate(collection: Collection, similarity: float | None, **asked: Any)
 def calibrate(
     collection: str, similarity: tuple[float, ...], renew: bool, as_json: bool, **asked: Any
 ) -> None:
-    """Tell what searches promise at several similarities, and on what evidence.
+    """Print what searches promise at several similarities.
 
-    Each similarity is solved for itself on the calibration queries of all segments. Where there are
-    too few of them, the level is lower than asked. Asking for a level with --guarantee that cannot
-    be supported is an error, which says what is lacking.
+    The table also shows the evidence. Each similarity is solved for itself on the calibration
+    queries of all segments. Where there are too few of them, the level is lower than asked. Asking
+    for a level with --guarantee that cannot be supported is an error, which says what is lacking.
 
     \b
     Example:

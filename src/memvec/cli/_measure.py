@@ -59,7 +59,7 @@ def measure(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Compare searches with the exhaustive search and print the miss rate seen.
+    """Print the miss rate seen: compare with the exhaustive search.
 
     Give your own queries by --queries. Items are easier queries than new vectors, since units were
     built from them. An item does not count as its own match.

@@ -1,4 +1,4 @@
-"""Searches of a collection in itself: joins, duplicates, and queries made of several vectors."""
+"""A collection searched for its own items: similar pairs, and groups of duplicates."""
 
 from __future__ import annotations
 

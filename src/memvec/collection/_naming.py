@@ -1,4 +1,4 @@
-"""From keys to ids, and the order of equal scores."""
+"""From keys of matches to ids; equal scores are ordered by id."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Items by id, one by one or all of them."""
+"""What a collection holds, read: items by id, all items, the open state, numbers and sizes."""
 
 from __future__ import annotations
 
@@ -117,18 +117,20 @@ class Reading:
             change=state.change,
         )
 
-    def found(self, ids: list[Id], where: str) -> tuple[State, dict[Id, int]]:
+    def found(
+        self, ids: list[Id], where: str, argument: str = "ids"
+    ) -> tuple[State, dict[Id, int]]:
         """Return the keys of ids, and a state that has them all."""
         with self._store.catalog.lock:
-            keys = self.keys(ids, where)
+            keys = self.keys(ids, where, argument)
             return self.state(), keys
 
-    def keys(self, ids: list[Id], where: str) -> dict[Id, int]:
+    def keys(self, ids: list[Id], where: str, argument: str = "ids") -> dict[Id, int]:
         """Return the keys of ids, all of which must exist."""
         keys = keys_of(self._store.catalog, ids)
         for name in ids:
             if name not in keys:
-                raise checks.bad_value("ids", where, "ids that exist", repr(name))
+                raise checks.bad_value(argument, where, "in the collection", repr(name))
         return keys
 
     def check_segments(self, state: State) -> None:

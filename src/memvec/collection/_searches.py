@@ -210,7 +210,7 @@ class Searches:
     def explain(self, query: Float32Array, name: Id, asked: Inquiry, *, plot: bool) -> Explanation:
         """Tell what the stages see of a query and an item, wherever it lies."""
         # Together: a replaced item has another key in the state before.
-        state, keys = self._reading.found([name], asked.caller)
+        state, keys = self._reading.found([name], asked.caller, "id")
         question = self.question_to(state, asked)
         plan = question.range_plan(asked.similarity, asked.request, asked.caller)
         source, row = _place_of(question, keys[name])
