@@ -111,7 +111,7 @@ def _costs(
     pool: Pool, draw: Draw, queries: Float32Array, rate: float, rounds: int
 ) -> tuple[dict[str, list[float]], dict[str, int]]:
     """Return the seconds of each round, and the members tested, with each level's thresholds."""
-    cascade = pool.index.source.cascade
+    cascade = pool.index.units.cascade
     lines = {level: draw.lines(level, rate) for level in (*LEVELS, "oracle")}
 
     def search(of: Thresholds) -> int:

@@ -175,13 +175,13 @@ class Pool:
     @cached_property
     def _own(self) -> Calibration:
         index, design = self.index, self.index.design
-        cascades, seed = (index.source.cascade,), index.config.seed
+        cascades, seed = (index.units.cascade,), index.config.seed
         return Calibration(cascades, index.evidence, design.similarity, design.similarities, seed)
 
 
 def _rows_of(index: Index, queries: Float32Array, first: int) -> CalibrationTable:
     similarity = index.design.similarity
-    table = build_table(index.source.cascade, queries, None, similarity, False)
+    table = build_table(index.units.cascade, queries, None, similarity, False)
     lowest = max(index.evidence.floor, similarity - _BELOW)
     # The hundred nearest are in a table even where they are far away.
     kept = table.rows(table.cosines >= lowest)

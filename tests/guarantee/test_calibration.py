@@ -16,7 +16,7 @@ def calibration():
         around(centres, 0.5, 2, 12_000), similarity=0.7, miss_rate=0.05, similarities=(0.6, 0.7)
     )
     design = index.design
-    cascades, seed = (index.source.cascade,), index.config.seed
+    cascades, seed = (index.units.cascade,), index.config.seed
     return Calibration(cascades, index.evidence, design.similarity, design.similarities, seed)
 
 

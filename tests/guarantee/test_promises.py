@@ -67,7 +67,7 @@ def test_row_passes_where_the_search_returns_the_vector(name, level):
     some = table.rows(table.queries < 150).above(pool(name).similarity)
     lines = Draw(pool(name).calibration(table), some, pool(name).similarity).lines(level, 0.1)
     queries = small_set(name).queries[:150]
-    hits = index.source.cascade.search(queries, pool(name).similarity, lines, 1)
+    hits = index.units.cascade.search(queries, pool(name).similarity, lines, 1)
     found = {
         (query, key)
         for query in range(len(queries))
@@ -147,7 +147,7 @@ def near_duplicates(n_vectors=2400, n_queries=3000):
 def test_calibration_on_indexed_vectors_breaks_the_promise():
     """A vector scores 1 with its own unit, where k-means has put its copies, too."""
     made = pool_of(near_duplicates())
-    cascade = made.index.source.cascade
+    cascade = made.index.units.cascade
     indexed = np.random.default_rng(1).choice(len(cascade.units.vectors), 1500, replace=False)
     queries = cascade.units.vectors[indexed]
     every = np.ones(int(made.table.queries.max()) + 1, dtype=bool)
@@ -174,7 +174,7 @@ def test_calibration_on_uniform_queries_breaks_the_promise_for_clustered_ones():
     cosines = np.random.default_rng(2).uniform(0.8, 0.95, size=(1500, 1))
     queries = planted_queries(judged_on.vectors, cosines, 1500)
     every = np.ones(int(made.table.queries.max()) + 1, dtype=bool)
-    rows = build_table(made.index.source.cascade, queries, None, 0.8, False)
+    rows = build_table(made.index.units.cascade, queries, None, 0.8, False)
     careless = made.draw(rows, every)
     for rate in RATES:
         fair = next(made.draws(1, N_CALIBRATING))

@@ -54,10 +54,10 @@ def dropped(found, allowed):
 @pytest.mark.parametrize("slack", [0.5, 2.0, np.inf])
 def test_search_finds_what_is_allowed_of_what_it_finds(index, share, slack):
     allowed = kept(share)
-    stages = len(index.source.cascade.stage_names)
+    stages = len(index.units.cascade.stage_names)
     lines = Thresholds.one(SIMILARITY, np.full(stages, slack))
-    whole = index.source.cascade.search(ROWS[:40], SIMILARITY, lines, 1)
-    found = index.source.cascade.search(ROWS[:40], SIMILARITY, lines, 1, allowed)
+    whole = index.units.cascade.search(ROWS[:40], SIMILARITY, lines, 1)
+    found = index.units.cascade.search(ROWS[:40], SIMILARITY, lines, 1, allowed)
     assert hits(found) == dropped(whole, allowed)
     if np.isinf(slack):
         assert hits(found)[3] == naive.matches(ROWS, ROWS[3], SIMILARITY, allowed=allowed)
@@ -71,7 +71,7 @@ def test_search_finds_what_is_allowed_of_what_it_finds(index, share, slack):
 @pytest.mark.parametrize("share", [0.0, 0.05, 0.5, 1.0])
 def test_exact_search_misses_nothing_that_is_allowed(index, share):
     allowed = kept(share)
-    found = index.source.bounds.search(ROWS[:10], SIMILARITY, 1, allowed)
+    found = index.units.bounds.search(ROWS[:10], SIMILARITY, 1, allowed)
     expected = [naive.matches(ROWS, row, SIMILARITY, allowed=allowed) for row in ROWS[:10]]
     assert hits(found) == expected
     assert (found.spent[:, 4] <= allowed.sum()).all()

@@ -46,7 +46,7 @@ def pairs_found(index, lines):
     seen = np.zeros((len(QUERIES), len(ROWS)), dtype=int)
     np.add.at(seen, (np.repeat(np.arange(len(QUERIES)), np.diff(found.offsets)), found.ids), 1)
     assert seen.max() == 1
-    return seen[:, index.source.cascade.units.keys].ravel() == 1
+    return seen[:, index.units.cascade.units.keys].ravel() == 1
 
 
 def all_pairs():
@@ -59,7 +59,7 @@ def slack_left(seen, lines):
 
 
 def test_runs_hold_every_row_once_and_as_a_guest_at_most_once(index):
-    units = index.source.cascade.units
+    units = index.units.cascade.units
     runs = np.split(units.run_rows, units.run_offsets[1:-1])
     for run, start, stop in zip(runs, units.offsets[:-1], units.offsets[1:], strict=True):
         assert run[run >= 0].tolist() == list(range(start, stop))
@@ -70,7 +70,7 @@ def test_runs_hold_every_row_once_and_as_a_guest_at_most_once(index):
 
 
 def test_second_homes_are_the_inverse_of_the_runs(index):
-    units = index.source.cascade.units
+    units = index.units.cascade.units
     expected = units.unit_of(np.arange(len(ROWS)))
     np.testing.assert_array_equal(units.homes, expected)
     for row, unit in guests_of(units):
@@ -81,7 +81,7 @@ def test_second_homes_are_the_inverse_of_the_runs(index):
 
 @pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
 def test_search_finds_what_passes_at_either_home(index, lines):
-    cascade = index.source.cascade
+    cascade = index.units.cascade
     query_of, row_of = all_pairs()
     own, other = (
         slack_left(cascade._see_at(homes[row_of], QUERIES, query_of, row_of), lines)
@@ -97,7 +97,7 @@ def test_search_finds_what_passes_at_either_home(index, lines):
 
 @pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
 def test_what_passes_by_calibration_is_found(index, lines):
-    seen = index.source.cascade.see(QUERIES, *all_pairs())
+    seen = index.units.cascade.see(QUERIES, *all_pairs())
     left, found = slack_left(seen, lines), pairs_found(index, lines)
     assert found[left > 1e-4].all()
     assert (left > 1e-4).sum() >= 0.9 * found.sum()
@@ -106,7 +106,7 @@ def test_what_passes_by_calibration_is_found(index, lines):
 @without_groups
 def test_calibration_knows_the_better_home_at_the_similarity_of_the_design(index):
     """With groups it may not: their test and that of units have slack of their own."""
-    left = slack_left(index.source.cascade.see(QUERIES, *all_pairs()), LINES["one"])
+    left = slack_left(index.units.cascade.see(QUERIES, *all_pairs()), LINES["one"])
     sure = np.abs(left) > 1e-4
     np.testing.assert_array_equal(pairs_found(index, LINES["one"])[sure], left[sure] > 0)
 
@@ -142,7 +142,7 @@ def test_index_follows_its_seed_and_not_the_threads(levels, monkeypatch):
     for threads in ("1", "3"):
         monkeypatch.setenv("MEMVEC_THREADS", threads)
         built.append(Index.build(rows, config=config))
-    one, three = (index.source.cascade for index in built)
+    one, three = (index.units.cascade for index in built)
     for name in ("keys", "offsets", "run_offsets", "run_rows"):
         np.testing.assert_array_equal(getattr(one.units, name), getattr(three.units, name))
     np.testing.assert_array_equal(one.prefix, three.prefix)
@@ -194,7 +194,7 @@ def test_homes_are_two_where_nothing_is_said_and_they_can_be():
     for config, homes in asked.items():
         built = Index.build(ROWS, config=config)
         assert built.config.homes == homes
-        assert (len(built.source.cascade.units.run_rows) > 0) == (homes == 2)
+        assert (len(built.units.cascade.units.run_rows) > 0) == (homes == 2)
 
 
 @pytest.mark.parametrize("similarity", [0.3, 0.5, 0.6])

@@ -10,7 +10,7 @@ import click
 
 import memvec
 from memvec.cli._options import collection_argument, json_option
-from memvec.cli._output import echo, echo_json, size_text
+from memvec.cli._output import echo, echo_json
 from memvec.collection import check_collection, repair_collection
 from memvec.errors import IndexNotFoundError
 from memvec.storage import CheckReport, check_saved
@@ -37,12 +37,7 @@ def check(folder: str, as_json: bool) -> None:
     if as_json:
         echo_json({"ok": found.ok, **asdict(found)})
     else:
-        for problem in found.problems:
-            echo(problem)
-        echo(
-            f"Checked {found.n_files:,} files ({size_text(found.n_bytes)}). "
-            f"Problems: {len(found.problems):,}."
-        )
+        echo(str(found))
     if not found.ok:
         sys.exit(FOUND_WRONG)
 

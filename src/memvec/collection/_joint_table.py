@@ -17,7 +17,7 @@ from memvec.guarantee import CalibrationTable
 from memvec.types import BoolArray, Float32Array, IntArray
 
 
-class Asked:
+class AskedByWaiting:
     """What rows that wait find in segments: asked once for each, and kept while it is of use."""
 
     def __init__(self) -> None:
@@ -66,7 +66,9 @@ class JointTable(NamedTuple):
     places: list[tuple[IntArray, IntArray]]
 
     @classmethod
-    def of_sample(cls, state: State, sample: Sample, asked: Asked, least: float) -> JointTable:
+    def of_sample(
+        cls, state: State, sample: Sample, asked: AskedByWaiting, least: float
+    ) -> JointTable:
         """Find the matches of a sample from a cosine on."""
         return cls.of(_joint_rows(state, sample, asked, least), state)
 
@@ -100,7 +102,7 @@ class JointTable(NamedTuple):
 
 
 def _joint_rows(
-    state: State, sample: Sample, asked: Asked, least: float
+    state: State, sample: Sample, asked: AskedByWaiting, least: float
 ) -> CalibrationTable | None:
     """Return the matches of the sample in all segments, from a cosine on; None without any.
 

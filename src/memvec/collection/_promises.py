@@ -21,7 +21,7 @@ import numpy as np
 
 from memvec.cache import Cache
 from memvec.collection._given import GivenQueries
-from memvec.collection._joint_table import Asked, JointTable
+from memvec.collection._joint_table import AskedByWaiting, JointTable
 from memvec.collection._sample import Sample, Samples
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
@@ -67,7 +67,7 @@ class JointPromises:
         self._given = given
         self._codes = CodeScans(settings)
         self._samples = Samples(settings.config.seed)
-        self._asked = Asked()
+        self._asked = AskedByWaiting()
         self._default = Request(
             settings.miss_rate, settings.guarantee, settings.confidence, explicit=False
         )
@@ -225,7 +225,7 @@ class JointPromises:
             calibrated=segments[-1].evidence.calibrated if given is None else given.calibrated,
             state=state_of(state) or "",
         )
-        cascades = tuple(index.source.cascade for index in segments)
+        cascades = tuple(index.units.cascade for index in segments)
         seed = segments[0].config.seed
         solver = Calibration(cascades, evidence, settings.similarity, settings.listed, seed)
         return Promises(solver, self._default)

@@ -242,7 +242,7 @@ class WatchedRange:
             here, rows = part.find(ids)
             if not here.any():
                 continue
-            found = part.rows.index.source.see(queries, query_of[here], rows)
+            found = part.rows.index.units.see(queries, query_of[here], rows)
             if scores.shape[1] != found[0].shape[1]:
                 scores, slopes = np.full((2, len(ids), found[0].shape[1]), np.nan, np.float32)
             scores[here], slopes[here] = found

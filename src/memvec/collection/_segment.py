@@ -92,7 +92,7 @@ class Segment:
         )
         of_index = save_index(index, folder)
         places = np.empty(len(keys), dtype=np.int64)
-        places[index.source.cascade.keys] = np.arange(len(keys))
+        places[index.units.cascade.keys] = np.arange(len(keys))
         of_items = write_folder(folder / _ITEMS, {"keys": keys, "places": places}, {})
         disk.sync_folder(folder)
         disk.sync_folder(folder.parent)

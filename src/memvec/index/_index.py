@@ -37,6 +37,7 @@ from memvec.search import (
     ANYTHING,
     Explanation,
     Hits,
+    Source,
     TopHits,
     UnitSource,
     explain,
@@ -515,9 +516,14 @@ class Index:
         return check_saved(self._path)
 
     @property
-    def source(self) -> UnitSource:
-        """The units with their tests, as :mod:`memvec.search` searches them on the CPU."""
+    def units(self) -> UnitSource:
+        """The units with their tests, in the memory of this machine."""
         return self._parts.units
+
+    @property
+    def source(self) -> Source:
+        """What searches ask: the units, or what a device has made of them."""
+        return self._parts.source
 
     @property
     def design(self) -> IndexDesign:
@@ -677,6 +683,9 @@ class Index:
 
     def to(self, device: str) -> Index:
         """Return the same index, searched on a device.
+
+        Ranges and the nearest are searched there. Explanations, searches by `threshold` or `units`,
+        and the watch for drift use the units in the memory of this machine.
 
         Parameters
         ----------

@@ -36,6 +36,10 @@ class CheckReport:
         """Whether nothing is damaged."""
         return not self.problems
 
+    def __str__(self) -> str:
+        counted = f"Checked {self.n_files:,} files ({self.n_bytes:,} bytes). "
+        return "\n".join([*self.problems, f"{counted}Problems: {len(self.problems):,}."])
+
 
 def check_saved(path: str | os.PathLike[str]) -> CheckReport:
     """Read every file that `write_folder` saved and compare its checksum.
