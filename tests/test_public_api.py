@@ -89,3 +89,8 @@ def test_traceback_suggests_the_name_that_was_meant():
     code = "import memvec; memvec.Indx"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "module 'memvec' has no attribute 'Indx'. Did you mean: 'Index'?" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["Indexx", "a.b", "_index", "no room"])
+def test_names_that_do_not_exist_are_told_as_python_does(name):
+    assert not hasattr(memvec, name)

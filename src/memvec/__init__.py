@@ -53,7 +53,7 @@ else:
             from importlib.metadata import version
 
             found = version("memvec")
-        elif not name.startswith("_") and find_spec(f"memvec.{name}"):
+        elif name.isidentifier() and not name.startswith("_") and find_spec(f"memvec.{name}"):
             found = import_module(f"memvec.{name}")
         else:
             # With the module, tracebacks can suggest a name that is spelt alike.

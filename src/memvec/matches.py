@@ -19,6 +19,7 @@ N_COUNTS = 5
 
 
 _NO_IDS, _NO_SCORES = np.empty(0, np.int64), np.empty(0, np.float32)
+_NOTHING_SPENT = np.empty((0, N_COUNTS), np.int64)
 
 
 class MatchRow(NamedTuple):
@@ -98,6 +99,8 @@ class Matches:
     @classmethod
     def stacked(cls, blocks: Sequence[Matches]) -> Matches:
         """Return the matches of blocks of queries, one after the other."""
+        if not blocks:
+            return cls.of_rows([], _NOTHING_SPENT)
         starts = np.cumsum([0, *(len(block.ids) for block in blocks)])
         shifted = [block.offsets[:-1] + start for block, start in zip(blocks, starts, strict=False)]
         return cls(
@@ -110,13 +113,18 @@ class Matches:
     @classmethod
     def merged(cls, sources: Sequence[Matches], n_queries: int) -> Matches:
         """Return what several sources find for the same queries, by falling score, then by id."""
-        none = np.zeros((n_queries, N_COUNTS), np.int64)
-        found = [cls(np.zeros(n_queries + 1, np.int64), _NO_IDS, _NO_SCORES, none), *sources]
-        queries = np.concatenate([one.queries for one in found])
-        ids = np.concatenate([one.ids for one in found])
-        scores = np.concatenate([one.scores.astype(np.float32) for one in found])
+        spent = np.zeros((n_queries, N_COUNTS), np.int64)
+        if not sources:
+            return cls(np.zeros(n_queries + 1, np.int64), _NO_IDS, _NO_SCORES, spent)
+        for one in sources:
+            spent += one.spent
+        ids = np.concatenate([one.ids for one in sources])
+        scores = np.concatenate([one.scores.astype(np.float32) for one in sources])
+        if n_queries == 1:  # as services ask
+            order = np.lexsort((ids, -scores))
+            return cls(np.array([0, len(ids)]), ids[order], scores[order], spent)
+        queries = np.concatenate([one.queries for one in sources])
         order = np.lexsort((ids, -scores, queries))
-        spent = np.sum([one.spent for one in found], axis=0)
         return cls.of_pairs(queries[order], ids[order], scores[order], spent)
 
     @property

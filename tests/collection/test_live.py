@@ -250,3 +250,11 @@ def test_whole_collections_alarm_where_queries_change_and_only_there(tmp_path):
                 seen += made.health.drift.alarmed
     assert false <= 1
     assert seen == 12
+
+
+def test_recalibration_on_given_queries_keeps_the_recent_ones(collection):
+    collection.shadow = 0
+    for batch in range(8):
+        quietly(collection, tight(70 + batch, 50))
+    collection.recalibrate(loose(60, 200), progress=False)
+    assert collection.health.n_recent > 0

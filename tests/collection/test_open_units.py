@@ -147,3 +147,10 @@ def test_wrong_way_is_refused(path):
     with pytest.raises(InvalidValueError, match="'online' parameter of memvec.open must be one of"):
         memvec.open(path, dim=2, online="batch")
     assert not path.exists()
+
+
+def test_no_queries_have_no_answers(stream):
+    collection, vectors, _ = stream
+    hits = collection.range_search(vectors[:0])
+    assert (len(hits), hits.ids.tolist()) == (0, [])
+    assert collection.count(vectors[:0]).tolist() == []

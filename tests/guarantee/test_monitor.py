@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
+import memvec
 from memvec.errors import DriftWarning
 from memvec.guarantee import Monitor
 
@@ -109,3 +110,16 @@ def test_suspicious_queries_are_looked_at_more_often():
     with pytest.warns(DriftWarning):
         looks = search(monitor, question, rng.normal(loc=0.5, size=4000), rng)
     assert looks > 1000
+
+
+def test_warning_points_to_the_line_of_the_user(tmp_path, monkeypatch):
+    """However many functions of the package lie between."""
+    nothing = [], []
+    monkeypatch.setattr(Monitor, "count", lambda monitor, *_: monitor._warn("drifted") or nothing)
+    rows = np.eye(8, dtype=np.float32)
+    with memvec.open(tmp_path / "c.mv", dim=8) as collection:
+        collection.add(rows)
+        for owner in (memvec.Index.build(rows), collection):
+            with pytest.warns(DriftWarning) as caught:
+                owner.range_search(rows)
+            assert [warning.filename for warning in caught] == [__file__]

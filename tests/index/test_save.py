@@ -176,3 +176,11 @@ def test_check_names_damaged_files_of_an_opened_index(tmp_path):
 def test_check_of_an_index_in_memory_is_refused():
     with pytest.raises(InvalidValueError, match="this index was not opened from a folder"):
         Index.build(ROWS[:50]).check()
+
+
+def test_check_finds_the_folder_from_wherever_it_is_called(tmp_path, monkeypatch):
+    Index.build(np.eye(4)).save(tmp_path / "four.mv")
+    monkeypatch.chdir(tmp_path)
+    opened = Index.open("four.mv")
+    monkeypatch.chdir("/")
+    assert opened.check().ok

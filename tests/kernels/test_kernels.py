@@ -1,3 +1,4 @@
+import copy
 import logging
 import os
 import subprocess
@@ -220,3 +221,7 @@ def test_kernel_that_threads_call_first_at_once_is_made_once(monkeypatch):
     with ThreadPoolExecutor(n_threads) as pool:
         assert list(pool.map(call, range(n_threads))) == [0, 2, 4, 6]
     assert len(made) == 1
+
+
+def test_kernel_can_be_copied():
+    assert copy.copy(collect_matches)._function is collect_matches._function

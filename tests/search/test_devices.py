@@ -155,3 +155,15 @@ def test_unknown_devices_are_named_with_those_known(index, made):
     with pytest.raises(InvalidValueError, match="'device'.*Index.to.*'cpu' or 'toy'.*'quantum'"):
         index.to("quantum")
     assert made == []
+
+
+def test_index_on_a_device_keeps_its_shadow():
+    index = Index.build(ROWS, progress=False)
+    index.shadow = 0.5
+    assert index.to("cpu").shadow == 0.5
+
+
+@pytest.mark.parametrize("device", [["cpu"], {}, None, "gpu"])
+def test_device_that_is_none_is_named(device):
+    with pytest.raises(InvalidValueError, match="'device' parameter of Index.to must be 'cpu'"):
+        Index.build(ROWS, progress=False).to(device)

@@ -10,7 +10,6 @@ are missed no more often; deleted or filtered ones leave the rows.
 from __future__ import annotations
 
 import hashlib
-import threading
 import weakref
 import zlib
 from collections.abc import Sequence
@@ -90,7 +89,6 @@ class JointPromises:
         )
         self._least = lowest_cosine(settings.similarity)
         self._watched: weakref.WeakSet[Segment] = weakref.WeakSet()
-        self._lock = threading.Lock()
 
     def request(
         self,

@@ -242,9 +242,9 @@ class Searches:
     ) -> Certificate:
         """Solve anew on recent queries, or on queries given."""
         settings, monitor = self._store.settings, self.live.monitor
-        recent = monitor.recent
-        if rows is None:
-            rows = monitor.recent_rows(settings.dim)
+        # Looks that wait are worked out even where queries are given: they are recent ones, too.
+        recent, seen = monitor.recent, monitor.recent_rows(settings.dim)
+        rows = seen if rows is None else rows
         state, level = self._reading.state(), settings.similarity
         given = GivenQueries(rows)
         made = Live.of(settings, given, recent)

@@ -190,7 +190,8 @@ class Calibration:
         if not len(last):
             return ()
         reached: list[float] = np.quantile(last, 1 - np.array(_SHARES)).tolist()
-        tries = [similarity for similarity in reached if similarity > 0]
+        # Copies reach a little more than 1 in float32.
+        tries = [min(similarity, 1.0) for similarity in reached if similarity > 0]
         if reached[0] < _FAR * self.designed_for:
             # A query may have what it was built for all the same, and that is seen quickly.
             tries.insert(0, self.designed_for)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import random
 import threading
 import warnings
@@ -306,7 +307,7 @@ class Monitor:
             if self._warned:
                 return
             self._warned = True
-        warnings.warn(message, DriftWarning, stacklevel=6)
+        warnings.warn(message, DriftWarning, stacklevel=_depth_of_caller())
 
     def marked(self, certificate: Certificate, asked: Asked | None = None) -> Certificate:
         """Return a certificate that says what is known against it."""
@@ -331,3 +332,11 @@ class Monitor:
                 len(self._unwatched),
             )
         return Health(self._n_queries, tallies, drift, len(self.recent))
+
+
+def _depth_of_caller() -> int:
+    """Return the stack level, as whoever warns counts, of the first frame outside the package."""
+    frame, depth = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals.get("__name__", "").split(".")[0] == "memvec":
+        frame, depth = frame.f_back, depth + 1
+    return depth

@@ -32,9 +32,10 @@ class Plan:
     @property
     def n_bytes(self) -> int:
         """What the thresholds take, as they are and as kernels read them."""
+        before = 0 if self.first is None else self.first.n_bytes
         if self.thresholds is None:
-            return 0
-        return 2 * int(self.thresholds.at.nbytes + self.thresholds.slack.nbytes)
+            return before
+        return before + 2 * int(self.thresholds.at.nbytes + self.thresholds.slack.nbytes)
 
 
 def complete_plan(

@@ -33,7 +33,7 @@ class Thresholds:
         """Return a single line."""
         return cls(np.array([at]), slack[np.newaxis])
 
-    @property
+    @cached_property
     def pass_everything(self) -> bool:
         """Whether no stage stops anything."""
         return bool(np.isinf(self.slack).any(axis=0).all())

@@ -195,7 +195,7 @@ class Index:
             Also read vectors, memory vectors and codes, and compare their checksums. A bit that
             flipped in them can change what is found.
         """
-        return cls(load_parts(path, verify=verify)[0], Path(path))
+        return cls(load_parts(path, verify=verify)[0], Path(path).absolute())
 
     def range_search(
         self,
@@ -698,7 +698,9 @@ class Index:
         array([0])
         """
         moved = source_on(device, self._parts.units, "Index.to")
-        return Index(dataclasses.replace(self._parts, moved=moved), self._path)
+        made = Index(dataclasses.replace(self._parts, moved=moved), self._path)
+        made._shadow = self._shadow
+        return made
 
     def _asked(
         self, queries: ArrayLike, threads: int | None, where: str
@@ -721,7 +723,7 @@ def save_index(index: Index, path: str | os.PathLike[str]) -> dict[str, FileSum]
 def map_index(path: str | os.PathLike[str]) -> tuple[Index, MappedFolder]:
     """Open an index as :meth:`Index.open` does; return its files, too, which it shares."""
     parts, folder = load_parts(path, verify=False)
-    return Index(parts, Path(path)), folder
+    return Index(parts, Path(path).absolute()), folder
 
 
 def _hits(found: Matches, certificate: Certificate, parts: IndexParts) -> Hits:

@@ -27,7 +27,10 @@ class Kernel:
         return (self._made() if self._dispatcher is None else self._dispatcher)(*arguments)
 
     def __getattr__(self, name: str) -> Any:
-        # What numba asks a global for: its type (_numba_type_), and how to inline it.
+        # What numba asks a global for: its type (_numba_type_), and how to inline it. A copy that
+        # is being made has no function yet.
+        if "_function" not in vars(self):
+            raise AttributeError(f"{type(self).__name__} has no {name!r} yet", name=name)
         return getattr(self._made(), name)
 
     def _made(self) -> Any:

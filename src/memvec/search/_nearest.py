@@ -86,7 +86,7 @@ def _by_step(near: Matches, k: int) -> Iterable[tuple[int, list[int]]]:
     steps: dict[int, list[int]] = {}
     for position, (start, stop) in enumerate(pairwise(near.offsets.tolist())):
         if stop - start >= k:
-            step = math.floor(near.scores[start + k - 1] / _STEP)
+            step = math.floor(float(near.scores[start + k - 1]) / _STEP)
             steps.setdefault(step, []).append(position)
     return steps.items()
 

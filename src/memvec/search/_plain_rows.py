@@ -45,7 +45,7 @@ def scan_rows(
     """
     n_scored = len(vectors) if n_allowed is None else n_allowed
     spent = np.tile([0, 0, n_scored, 0, n_scored], (len(queries), 1))
-    if len(vectors) and len(queries) > _FEW_QUERIES and similarity > 0:
+    if len(vectors) and len(queries) > _FEW_QUERIES and 0 < similarity <= 1:
         every = exact_range(vectors, queries, similarity, progress=progress).named(ids)
         every = every.kept(allowed[every.ids]) if len(allowed) else every
         return Matches(every.offsets, every.ids, every.scores, spent)

@@ -47,11 +47,6 @@ class Scope(NamedTuple):
     keys: IntArray | None = None
     allowed: BoolArray = ALL_ALLOWED
 
-    @property
-    def n_allowed(self) -> int:
-        """Rows that count."""
-        return int(np.count_nonzero(self.allowed)) if len(self.allowed) else len(self.source)
-
 
 def search_scopes(
     scopes: Sequence[Scope],

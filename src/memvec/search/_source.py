@@ -177,7 +177,7 @@ def register_device(name: str, make: Callable[[UnitSource], Source]) -> None:
 
 def source_on(device: str, source: UnitSource, where: str) -> Source:
     """Return units as a source on a device."""
-    if device not in _DEVICES:
+    if not isinstance(device, str) or device not in _DEVICES:
         known = " or ".join(repr(name) for name in _DEVICES)
         raise InvalidValueError(message("device", where, known, repr(device)))
     return _DEVICES[device](source)
