@@ -117,13 +117,13 @@ def slow_sealing(path, vectors, monkeypatch):
     """Return a collection whose sealing takes longer than anyone is told to wait."""
     monkeypatch.setattr(_sealer, "_PATIENCE_SECONDS", 0.01)
     collection = memvec.open(path, dim=DIM, config=CONFIG, seal_at=20)
-    seal = collection.seal
+    seal = collection._writing.seal
 
     def slow(**options):
         time.sleep(0.3)
         return seal(**options)
 
-    monkeypatch.setattr(collection, "seal", slow)
+    monkeypatch.setattr(collection._writing, "seal", slow)
     collection.add(vectors[:25])
     return collection
 
