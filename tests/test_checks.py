@@ -46,6 +46,114 @@ def test_bad_row_beyond_the_first_block_is_named():
         checks.unit_rows(vectors, "v", "f")
 
 
+class Column:
+    """What pandas and Polars offer of a column: an array of whatever it holds."""
+
+    def __init__(self, array, dtype=None):
+        self.array, self.dtype = array, dtype
+
+    def __array__(self, dtype=None, copy=None):
+        return self.array
+
+
+class Undeliverable(Column):
+    """A column that has DLPack, but not for what it holds."""
+
+    def __dlpack__(self, **options):
+        raise BufferError("no such type in DLPack")
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+
+class Tensor(Undeliverable):
+    """A tensor of PyTorch, of a type that it cannot give away."""
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Got unsupported ScalarType BFloat16")
+
+    def float(self):
+        return self.array
+
+
+def objects(rows):
+    """Return an array of one object a row, which NumPy does not make of rows of one length."""
+    column = np.empty(len(rows), dtype=object)
+    for number, row in enumerate(rows):
+        column[number] = row
+    return column
+
+
+ROWS = np.random.default_rng(3).standard_normal((4, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("kind", [np.array, list, tuple, Column])
+@pytest.mark.parametrize("holder", [lambda column: column, Column, Undeliverable])
+def test_columns_of_rows_are_stacked(kind, holder):
+    column = objects([kind(row) for row in ROWS])
+    np.testing.assert_array_equal(checks.matrix(holder(column), "v", "f"), ROWS)
+    np.testing.assert_array_equal(
+        checks.unit_queries(holder(column), "v", "f", dim=3), checks.unit_rows(ROWS, "v", "f")
+    )
+
+
+def test_columns_of_arrow_are_accepted():
+    pyarrow = pytest.importorskip("pyarrow")
+    lists = pyarrow.array(ROWS.tolist(), type=pyarrow.list_(pyarrow.float32()))
+    fixed = lists.cast(pyarrow.list_(pyarrow.float32(), 3))
+    for column in (lists, fixed, pyarrow.chunked_array([lists[:1], lists[1:]])):
+        np.testing.assert_array_equal(checks.matrix(column, "v", "f"), ROWS)
+
+
+def test_columns_of_pandas_are_accepted():
+    pandas = pytest.importorskip("pandas")
+    column = pandas.DataFrame({"v": list(ROWS)})["v"]
+    np.testing.assert_array_equal(checks.matrix(column, "v", "f"), ROWS)
+
+
+def test_columns_of_polars_are_accepted():
+    polars = pytest.importorskip("polars")
+    for column in (polars.Series(ROWS), polars.Series(ROWS.tolist())):
+        np.testing.assert_array_equal(checks.matrix(column, "v", "f"), ROWS)
+
+
+@pytest.mark.parametrize(
+    ("rows", "error", "got"),
+    [
+        ([[1.0, 2.0], [1.0]], InvalidValueError, r"shape \(2,\) in row 0 and \(1,\) in row 1"),
+        ([[1.0, 2.0], None], InvalidValueError, "Got None in row 1"),
+        ([None, [1.0, 2.0]], InvalidValueError, "Got None in row 0"),
+        ([np.eye(2), np.eye(2)], InvalidValueError, r"rows of one length.*\(2, 2\) in row 0"),
+        (["a", "b"], InvalidTypeError, "dtype object"),
+        ([["a", "b"], ["c", "d"]], InvalidTypeError, "dtype <U1"),
+        ([[1.0, None], [1.0, 2.0]], InvalidTypeError, "dtype object"),
+        (
+            [np.ma.array([1.0, 2.0], mask=[False, True]), np.ones(2)],
+            InvalidValueError,
+            "free of masked entries. Got 1 of them, the first in row 0",
+        ),
+    ],
+)
+def test_columns_of_anything_else_are_refused(rows, error, got):
+    with pytest.raises(error, match=got):
+        checks.matrix(objects(rows), "v", "f")
+
+
+@pytest.mark.parametrize("holder", [lambda array: array, Column, Undeliverable])
+def test_bfloat16_becomes_float32(holder):
+    bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
+    found = checks.matrix(holder(ROWS.astype(bfloat16)), "v", "f")
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, ROWS.astype(bfloat16).astype(np.float32))
+
+
+def test_bfloat16_of_torch_becomes_float32():
+    found = checks.matrix(Tensor(ROWS, "torch.bfloat16"), "v", "f")
+    np.testing.assert_array_equal(found, ROWS)
+    with pytest.raises(InvalidTypeError, match="unsupported ScalarType"):
+        checks.matrix(Tensor(ROWS, "torch.float8"), "v", "f")
+
+
 def test_dlpack_and_array_protocols_are_accepted():
     class Foreign:
         def __init__(self, array):

@@ -139,8 +139,9 @@ def generator(seed: object, where: str) -> np.random.Generator:
 def matrix(value: object, name: str, where: str, *, dim: int | None = None) -> FloatArray:
     """Return `value` as a 2-D float array, at least one row and one column, copying only to cast.
 
-    Accepted: NumPy arrays, anything with ``__array__`` or ``__dlpack__`` on the CPU, and nested
-    lists; float16, float32, float64 and integers.
+    Accepted: NumPy arrays, anything with ``__array__`` or ``__dlpack__`` on the CPU, nested lists,
+    and columns whose entries are rows of one length, as pandas, Polars and Arrow hold them; of
+    bfloat16, float16, float32, float64 and integers.
     """
     array = numbers(value, name, where)
     if array.ndim != 2:
@@ -156,20 +157,51 @@ def numbers(value: object, name: str, where: str) -> FloatArray:
     """Return `value` as a float array of any shape, copying only to cast; see `matrix`."""
     expected = "an array of real numbers"
     try:
-        if hasattr(value, "__dlpack__") and not isinstance(value, np.ndarray):
-            array = np.from_dlpack(cast(Any, value))
-        else:
-            array = np.asanyarray(value)
+        array = _as_array(value)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
         raise bad_type(name, where, expected, f"{type(value).__name__} ({error})") from None
     # Before it is lost without a word: a plain array has no mask.
     _refuse_masked(array, value, name, where)
     array = np.asarray(array)
+    if array.dtype.kind == "O" and array.ndim == 1 and len(array):
+        array = _stacked(array, name, where)
     if array.dtype.kind in "iu":
         return array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
+    if array.dtype.name == "bfloat16":
+        return array.astype(np.float32)
     if array.dtype.kind != "f":
         raise bad_type(name, where, expected, f"dtype {array.dtype}")
     return cast(FloatArray, array)
+
+
+def _as_array(value: Any) -> AnyArray:
+    """Return `value` as an array of whatever it holds, not copied where that can be."""
+    if hasattr(value, "__dlpack__"):
+        if str(getattr(value, "dtype", "")) == "torch.bfloat16":
+            # NumPy has no such numbers, and PyTorch gives them away by no protocol.
+            value = value.float()
+        if not hasattr(value, "__array__"):
+            return np.from_dlpack(value)
+    # First where both are offered: DLPack has no columns of lists, nor bfloat16 for NumPy.
+    return np.asanyarray(value)
+
+
+def _stacked(column: AnyArray, name: str, where: str) -> AnyArray:
+    """Return a column whose entries are rows, as pandas, Polars and Arrow hold them, as one array.
+
+    A column of anything else is returned as it is.
+    """
+    rows = [np.asanyarray(row) for row in column]
+    if all(row.ndim == 0 for row in rows):
+        return column
+    for number, row in enumerate(rows):
+        if row.shape != rows[0].shape or row.ndim != 1:
+            got = f"shape {rows[0].shape} in row 0 and {row.shape} in row {number}"
+            got = f"None in row {number}" if column[number] is None else got
+            raise bad_value(name, where, "rows of one length", got)
+    stacked = np.stack(rows)
+    _refuse_masked(stacked, rows, name, where)
+    return stacked
 
 
 def _refuse_masked(array: AnyArray, value: object, name: str, where: str) -> None:
