@@ -165,13 +165,13 @@ def numbers(value: object, name: str, where: str) -> FloatArray:
     array = np.asarray(array)
     if array.dtype.kind == "O" and array.ndim == 1 and len(array):
         array = _stacked(array, name, where)
+    if array.dtype.kind == "f":
+        return cast(FloatArray, array)
     if array.dtype.kind in "iu":
         return array.astype(np.float32 if array.dtype.itemsize <= 2 else np.float64)
     if array.dtype.name == "bfloat16":
         return array.astype(np.float32)
-    if array.dtype.kind != "f":
-        raise bad_type(name, where, expected, f"dtype {array.dtype}")
-    return cast(FloatArray, array)
+    raise bad_type(name, where, expected, f"dtype {array.dtype}")
 
 
 def _as_array(value: Any) -> AnyArray:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import memvec
 from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.files import read_blocks
 from naive import unit_rows
 
 DIM = 8
@@ -222,3 +223,112 @@ def test_upsert_needs_ids(collection, vectors):
 def test_id_too_long_to_be_spelled_out_is_refused(collection, vectors):
     with pytest.raises(InvalidValueError, match="integers of 64 bits. Got one of 16610 bits"):
         collection.add(vectors[:1], ids=[10**5000])
+
+
+def test_get_of_one_id_is_one_item(collection, vectors):
+    collection.add(vectors[:2], ids=["ab", 7], metadata=[{"x": 1}, None])
+    assert collection.get("ab").metadata == {"x": 1}
+    assert collection.get(7).id == collection.get(np.int64(7)).id == 7
+    with pytest.raises(InvalidValueError, match=r"in the collection. Got 'a' instead"):
+        collection.get("a")
+    with pytest.raises(InvalidTypeError, match=r"a sequence of integers or strings. Got True"):
+        collection.get(True)
+
+
+def test_delete_of_one_id_deletes_one_item(collection, vectors):
+    collection.add(vectors[:3], ids=["ab", "a", "b"])
+    assert collection.delete("ab") == 1
+    assert list(collection) == ["a", "b"]
+
+
+def test_one_vector_may_be_added(collection, vectors):
+    assert collection.add(vectors[0]) == [0]
+    assert collection.add(vectors[1], ids="ab", metadata={"x": 1}) == ["ab"]
+    assert collection.add(vectors[2].tolist(), ids=np.int64(9), metadata=[{"x": 2}]) == [9]
+    assert collection.upsert(vectors[3], ids=["ab"]) == ["ab"]
+    assert np.array_equal(collection.get("ab").vector, unit_rows(vectors)[3])
+    with pytest.raises(InvalidValueError, match=r"must be 1, one a vector. Got 2 ids"):
+        collection.add(vectors[0], ids=["c", "d"])
+    with pytest.raises(InvalidValueError, match=r"two-dimensional, one vector a row. Got shape"):
+        collection.add([])
+    assert len(collection) == 3
+
+
+def test_numpy_values_in_metadata_become_plain(collection, vectors):
+    given = {
+        "count": np.int64(3),
+        "flag": np.bool_(True),
+        "share": np.float32(0.5),
+        "text": np.str_("x"),
+        "rows": np.arange(4).reshape(2, 2),
+        "nested": {"list": [np.uint8(1), np.array([0.5, 1.5]), {"deep": np.float16(2)}]},
+        "objects": np.array([np.int8(1), "a", None], dtype=object),
+    }
+    collection.add(vectors[0], metadata=given)
+    assert collection.get(0).metadata == {
+        "count": 3,
+        "flag": True,
+        "share": 0.5,
+        "text": "x",
+        "rows": [[0, 1], [2, 3]],
+        "nested": {"list": [1, [0.5, 1.5], {"deep": 2.0}]},
+        "objects": [1, "a", None],
+    }
+    assert [item.id for item in collection.items(where={"count": 3, "flag": True})] == [0]
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        (np.float32("nan"), InvalidValueError),
+        (np.array([np.inf]), InvalidValueError),
+        (np.datetime64("2020-01-01"), InvalidTypeError),
+        (np.complex64(1), InvalidTypeError),
+        ({np.int64(1): 2}, InvalidTypeError),
+    ],
+)
+def test_numpy_values_that_json_lacks_are_refused(collection, vectors, value, error):
+    with pytest.raises(error, match="come back equal from JSON.*in row 1"):
+        collection.add(vectors[:2], metadata=[{}, {"a": value}])
+    assert len(collection) == 0
+
+
+def test_blocks_of_an_iterator_are_added_one_after_the_other(collection, vectors):
+    blocks = (vectors[:10][start : start + 4] for start in range(0, 10, 4))
+    names = (f"v{row}" for row in range(100))
+    metadata = ({"row": row} for row in range(10))
+    with pytest.raises(InvalidValueError, match=r"'ids' .* must be 10, one a vector. Got more"):
+        collection.add(blocks, ids=names, metadata=metadata)
+    assert [(item.id, item.metadata) for item in collection.items()] == [
+        (f"v{row}", {"row": row}) for row in range(10)
+    ]
+    assert np.array_equal([item.vector for item in collection.items()], unit_rows(vectors)[:10])
+    assert collection.stats().change == 3
+    assert collection.add(row for row in vectors[10:12]) == [10, 11]
+    assert collection.upsert(iter([vectors[:1]]), ids=["v3"]) == ["v3"]
+    assert collection.add(iter([])) == []
+    with pytest.raises(InvalidValueError, match=r"'metadata' .* must be 1, one a vector. Got more"):
+        collection.add(iter([vectors[:1]]), metadata=[None, None])
+
+
+def test_blocks_of_files_bring_ids_and_metadata(collection, vectors, tmp_path):
+    np.savez(tmp_path / "v.npz", vectors=vectors[:5], ids=list("abcde"), year=np.arange(5))
+    read = read_blocks(tmp_path / "v.npz", metadata=["year"], block_rows=2)
+    assert collection.add(read) == list("abcde")
+    assert collection.get("e").metadata == {"year": 4}
+
+
+def test_a_refused_block_leaves_those_before_it(collection, vectors):
+    bad = vectors[4:8].copy()
+    bad[2, 1] = np.nan
+    with pytest.raises(InvalidValueError, match="Got NaN in row 6"):
+        collection.add(iter([vectors[:4], bad, vectors[8:12]]))
+    assert list(collection) == [0, 1, 2, 3]
+    with pytest.raises(InvalidTypeError, match="set is not JSON serializable in row 1"):
+        collection.add(iter([vectors[:1], vectors[1:2]]), metadata=[{}, {"a": {1}}])
+    with pytest.raises(InvalidValueError, match=r"must be 2, one a vector. Got 1 ids"):
+        collection.add(iter([vectors[:2], vectors[2:4]]), ids=["a", "b", "c"])
+    assert list(collection) == [0, 1, 2, 3, 4, "a", "b"]
+    for wrong in ("abc", {"a": 1}, 5):
+        with pytest.raises(InvalidTypeError, match="an iterable, one a vector of all blocks"):
+            collection.add(iter([vectors[:3]]), ids=wrong)

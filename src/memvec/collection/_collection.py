@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from types import TracebackType
-from typing import Any, Self, get_args
+from typing import Self, get_args, overload
 
 import numpy as np
 
 from memvec import checks
 from memvec.collection._check import check_store
-from memvec.collection._ids import Id, Ids, checked_ids
+from memvec.collection._ids import Id, Ids, Rows, checked_ids
 from memvec.collection._items import Item
 from memvec.collection._joins import Duplicates, Fusion, Grouping, Joins, Keep, SimilarPair
 from memvec.collection._reading import Reading, Stats
 from memvec.collection._searches import Match, Online, Searches, Where
 from memvec.collection._settings import Settings
 from memvec.collection._store import Store
-from memvec.collection._writing import Writing
+from memvec.collection._writing import Vectors, Writing
 from memvec.constructions import memory_vector
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
@@ -59,33 +59,48 @@ class Collection:
 
     def add(
         self,
-        vectors: ArrayLike,
-        ids: Ids | None = None,
-        metadata: Sequence[Mapping[str, Any] | None] | None = None,
+        vectors: Vectors,
+        ids: Id | Ids | Iterable[Id] | None = None,
+        metadata: Rows | None = None,
     ) -> list[Id]:
-        """Add new items, all or none of them.
+        """Add new items, all or none of them; of an iterator, block by block.
 
         Parameters
         ----------
-        vectors : array_like of shape (n_vectors, dim)
-            Rows are scaled to norm 1. Zero, NaN and infinite rows are refused.
+        vectors : array_like of shape (n_vectors, dim) or (dim,), or iterator of such
+            Rows are scaled to norm 1. Zero, NaN and infinite rows are refused. An iterator gives
+            blocks: arrays, or what :func:`memvec.files.read_blocks` yields. One block is held in
+            memory at a time and committed before the next is asked for. Where a block is refused,
+            or the iterator raises, the blocks before it stay.
         ids : sequence of int or str, optional
-            New ones, each once; integers above all others by default.
+            New ones, each once; integers above all others by default. One id for one vector; with
+            an iterator, an iterable of the ids of all blocks.
         metadata : sequence of mappings or None, optional
-            One a vector, of what JSON holds.
+            One a vector, of what JSON holds; NumPy's numbers and arrays are stored as numbers and
+            lists. One mapping for one vector; with an iterator, an iterable of those of all blocks.
 
         Returns
         -------
         list of int or str
             The ids.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/some.mv", dim=2) as collection:
+        ...         collection.add([3.0, 4.0], ids="a", metadata={"tag": "x"})
+        ...         collection.add(iter([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 1.0]]]))
+        ['a']
+        [1, 2, 3]
         """
         return self._writing.insert(vectors, ids, metadata, "Collection.add", replace=False)
 
     def upsert(
         self,
-        vectors: ArrayLike,
-        ids: Ids,
-        metadata: Sequence[Mapping[str, Any] | None] | None = None,
+        vectors: Vectors,
+        ids: Id | Ids | Iterable[Id],
+        metadata: Rows | None = None,
     ) -> list[Id]:
         """Add items, in place of those that have the same ids; all or none of them.
 
@@ -94,16 +109,16 @@ class Collection:
         vectors, metadata
             As in :meth:`add`. The metadata is replaced, too.
         ids : sequence of int or str
-            New ones or such that exist, each once.
+            New ones or such that exist, each once; one id for one vector.
         """
         return self._writing.insert(vectors, ids, metadata, "Collection.upsert", replace=True)
 
-    def delete(self, ids: Ids) -> int:
+    def delete(self, ids: Id | Ids) -> int:
         """Delete items, all or none of them.
 
         Parameters
         ----------
-        ids : sequence of int or str
+        ids : sequence of int or str, or one of them
             Ids that exist.
 
         Returns
@@ -578,12 +593,18 @@ class Collection:
         """Yield all ids, in the order they came."""
         return self._reading.ids()
 
-    def get(self, ids: Ids) -> list[Item]:
-        """Return items in the order of their ids.
+    @overload
+    def get(self, ids: Id) -> Item: ...  # type: ignore[overload-overlap]  # text is a sequence
+
+    @overload
+    def get(self, ids: Ids) -> list[Item]: ...
+
+    def get(self, ids: Id | Ids) -> Item | list[Item]:
+        """Return items in the order of their ids, or the one item of one id.
 
         Parameters
         ----------
-        ids : sequence of int or str
+        ids : sequence of int or str, or one of them
             Ids that exist.
 
         Examples
@@ -593,8 +614,10 @@ class Collection:
         ...     with memvec.open(folder + "/one.mv", dim=2) as collection:
         ...         collection.add([[3.0, 4.0]], ids=["a"], metadata=[{"tag": "x"}])
         ...         collection.get(["a"])
+        ...         collection.get("a").metadata
         ['a']
         [Item(id='a', vector=array([0.6, 0.8], dtype=float32), metadata={'tag': 'x'})]
+        {'tag': 'x'}
         """
         return self._reading.get(ids, "Collection.get")
 

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from memvec import checks
 Id: TypeAlias = int | str
 Ids: TypeAlias = Sequence[Id] | np.ndarray[Any, Any]
 Metadata: TypeAlias = dict[str, Any]
+Rows: TypeAlias = Mapping[str, Any] | Iterable[Mapping[str, Any] | None]
 
 LARGEST_ID = 2**63 - 1
 # Limits to what one item may bring, in bytes of UTF-8. SQLite stores values of up to 10⁹ bytes.
@@ -26,7 +27,12 @@ LARGEST_METADATA = 1 << 26
 _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
-def checked_ids(ids: Ids | None, where: str, *, n_rows: int | None = None) -> list[Id]:
+def is_one_id(ids: object) -> TypeGuard[Id]:
+    """Tell whether a bare id is given, and not a sequence of them."""
+    return isinstance(ids, str | int | np.integer) and not isinstance(ids, bool)
+
+
+def checked_ids(ids: object, where: str, *, n_rows: int | None = None) -> list[Id]:
     """Return ids as plain integers and strings, each once."""
     expected = "a sequence of integers or strings"
     if isinstance(ids, str | bytes | Mapping) or not isinstance(ids, Iterable):
@@ -71,7 +77,7 @@ def _checked_length(name: bytes, where: str) -> str:
 
 
 def checked_metadata(
-    metadata: Sequence[Mapping[str, Any] | None] | None,
+    metadata: object,
     n_rows: int,
     where: str,
     *,
@@ -97,8 +103,11 @@ def _as_json(row: object, number: int, where: str) -> str:
         raise checks.bad_type("metadata", where, expected, f"{type(row).__name__} in row {number}")
     plain = dict(row)
     try:
-        # As UTF-8 and not escaped, so that SQLite compares names byte by byte with those asked.
-        text = json.dumps(plain, ensure_ascii=False, allow_nan=False)
+        try:
+            text = _dumped(plain)
+        except TypeError:  # NumPy's values may be all that JSON has no words for
+            plain = _without_numpy(plain)
+            text = _dumped(plain)
         size = len(text.encode())
         equal = json.loads(text) == plain
     except TypeError as error:
@@ -111,3 +120,19 @@ def _as_json(row: object, number: int, where: str) -> str:
     if not equal or _NUL.search(text):
         raise checks.bad_value("metadata", where, expected, f"{plain!r} in row {number}")
     return text
+
+
+def _dumped(plain: Metadata) -> str:
+    # As UTF-8 and not escaped, so that SQLite compares names byte by byte with those asked.
+    return json.dumps(plain, ensure_ascii=False, allow_nan=False)
+
+
+def _without_numpy(value: Any) -> Any:
+    """Return a value with Python's numbers and lists in place of NumPy's, however deep."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, dict):
+        return {name: _without_numpy(inner) for name, inner in value.items()}
+    return [_without_numpy(inner) for inner in value] if isinstance(value, list) else value

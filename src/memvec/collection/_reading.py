@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memvec import checks
-from memvec.collection._ids import Id, Ids, checked_id, checked_ids
+from memvec.collection._ids import Id, Ids, checked_id, checked_ids, is_one_id
 from memvec.collection._items import Item, ids_of, keys_of, records_of
 from memvec.collection._state import State
 from memvec.collection._store import Store
@@ -88,13 +88,14 @@ class Reading:
             named = ids_of(self._store.catalog, keys[start:stop])
             yield from (named[key] for key in keys[start:stop].tolist() if key in named)
 
-    def get(self, ids: Ids, caller: str) -> list[Item]:
-        """Return items in the order of their ids."""
+    def get(self, ids: Id | Ids, caller: str) -> Item | list[Item]:
+        """Return items in the order of their ids; of one bare id, the item itself."""
         self.state()
-        plain = checked_ids(ids, caller)
+        plain = checked_ids([ids] if is_one_id(ids) else ids, caller)
         with self._store.catalog.lock:
             state, keys = self.found(plain, caller)
-            return self._items(state, np.array([keys[name] for name in plain], dtype=np.int64))
+            items = self._items(state, np.array([keys[name] for name in plain], dtype=np.int64))
+        return items[0] if is_one_id(ids) else items
 
     def stream(self, state: State, keys: IntArray) -> Iterator[Item]:
         """Yield items, read from the disk as they are asked for."""

@@ -315,7 +315,7 @@ class Index:
         queries : array_like of shape (n_queries, dim) or (dim,)
             Rows are scaled to norm 1.
         k : int
-            How many, at most the number of vectors.
+            How many. Where there are fewer vectors, rows hold all of them.
         miss_rate : float, optional
             The share of the k nearest that may be missed on average.
         target_recall : float, optional
@@ -331,9 +331,7 @@ class Index:
         """
         where = "Index.search"
         rows, threads = self._asked(queries, threads, where)
-        k = checks.integer(k, "k", where)
-        if k > len(self):
-            raise checks.bad_value("k", where, f"at most the {len(self)} vectors of the index", k)
+        k = min(checks.integer(k, "k", where), len(self))
         rate = rate_of_recall(miss_rate, target_recall, where)
         parts, monitor = self._live
         request = parts.promises.default.replaced(rate, guarantee, confidence, where)
