@@ -14,6 +14,7 @@ from memvec.search import (
     PlainRows,
     Scope,
     UnitSource,
+    _plain_rows,
     are_few,
     compare_scopes,
     search_scopes,
@@ -67,9 +68,17 @@ def few_rows(monkeypatch):
     return lambda n_rows: monkeypatch.setattr(UnitSource, "few_rows", n_rows)
 
 
+@pytest.mark.parametrize("many_pairs", [1, 1 << 20])
 @settings(max_examples=40, deadline=None)  # the first loads kernels
-@given(seeds, st.integers(0, 40), N_QUERIES, SIMILARITIES, SHARES)
-def test_plain_rows_find_what_brute_force_finds(seed, n, n_queries, similarity, share):
+@given(seed=seeds, n=st.integers(0, 40), n_queries=N_QUERIES, similarity=SIMILARITIES, share=SHARES)
+def test_plain_rows_find_what_brute_force_finds(many_pairs, seed, n, n_queries, similarity, share):
+    """Many pairs are compared by products of matrices, others one query at a time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_plain_rows, "_MANY_PAIRS", many_pairs)
+        check_plain_rows(seed, n, n_queries, similarity, share)
+
+
+def check_plain_rows(seed, n, n_queries, similarity, share):
     rows, queries = cloud(seed, n=n, dim=DIM), cloud(seed + 1, n=n_queries, dim=DIM)
     rows[n // 2 :] = rows[: n - n // 2]
     allowed = mask_of(seed, n, share)
@@ -176,9 +185,10 @@ def test_work_of_sources_is_summed(source):
     np.testing.assert_array_equal(found.spent, sum(alone))
 
 
-def test_no_row_reaches_more_than_one_whatever_the_number_of_queries():
+def test_no_row_reaches_more_than_one_whatever_the_number_of_queries(monkeypatch):
     """The nearest may be looked for above 1: copies reach that in float32."""
     rows = cloud(8, n=40, dim=DIM)
+    monkeypatch.setattr(_plain_rows, "_MANY_PAIRS", 1000)
     for queries in (rows[:3], rows):
         found = PlainRows(rows).compare_all(queries, float(np.float32(1.0000001)))
         assert found.counts.tolist() == [1] * len(queries)

@@ -15,8 +15,8 @@ from memvec.types import BoolArray, Float32Array, IntArray
 
 # Queries that one thread answers at a time.
 _QUERY_BLOCK = 4
-# So few queries are compared one by one: products of matrices pay off for more.
-_FEW_QUERIES = 16
+# So many pairs are compared by products of matrices; for fewer, to start them takes longer.
+_MANY_PAIRS = 1 << 20
 
 
 def scan_rows(
@@ -45,7 +45,7 @@ def scan_rows(
     """
     n_scored = len(vectors) if n_allowed is None else n_allowed
     spent = np.tile([0, 0, n_scored, 0, n_scored], (len(queries), 1))
-    if len(vectors) and len(queries) > _FEW_QUERIES and 0 < similarity <= 1:
+    if len(vectors) * len(queries) >= _MANY_PAIRS and 0 < similarity <= 1:
         every = exact_range(vectors, queries, similarity, progress=progress).named(ids)
         every = every.kept(allowed[every.ids]) if len(allowed) else every
         return Matches(every.offsets, every.ids, every.scores, spent)
