@@ -11,7 +11,17 @@ import numpy as np
 import memvec
 from memvec.cli import main
 
-EXTRAS = ["cv2", "faiss", "h5py", "matplotlib", "onnxruntime", "pandas", "pyarrow", "sklearn"]
+EXTRAS = [
+    "cv2",
+    "faiss",
+    "h5py",
+    "matplotlib",
+    "onnxruntime",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "sklearn",
+]
 # Numba is imported by the first kernel that runs, SciPy by the first law that is evaluated.
 HEAVY = [*EXTRAS, "llvmlite", "numba", "rich", "scipy"]
 ROOMS = ["collection", "guarantee", "index", "kernels", "theory"]

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from memvec.guarantee import Certificate, NullLaw
-from memvec.types import Float32Array, Float64Array, IntArray
+from memvec.search._frames import Columns, faiss_ids
+from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
 IdArray: TypeAlias = np.ndarray[Any, np.dtype[np.object_]]
 
@@ -76,7 +77,19 @@ class Searched:
 
     n_vectors: int
     n_candidates: int
-    null_law: NullLaw
+    null_law: NullLaw = field(repr=False)
+
+    def without_law(self) -> Searched:
+        """Return it without the law, for pickles: 100,000 cosines would be most of a few hits."""
+        bare = object.__new__(Searched)
+        vars(bare).update(n_vectors=self.n_vectors, n_candidates=self.n_candidates)
+        return bare
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for what is not there.
+        if name == "null_law":
+            raise AttributeError("The null law is not pickled. Hits keep their p_values.")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
 class HitRow(NamedTuple):
@@ -106,6 +119,11 @@ class Hits:
         products. `work` is their sum.
     searched : Searched
         What they were found in.
+
+    Notes
+    -----
+    A pickle holds the p-values in place of the law that they come from: `p_values` and `e_values`
+    stay, `null_law` does not.
     """
 
     offsets: IntArray
@@ -150,7 +168,8 @@ class Hits:
 
         It is an upper limit where it equals ``null_law.smallest``, unless ``null_law.is_uniform``.
         """
-        return self.null_law.p_values(self.scores)
+        kept: Float64Array | None = vars(self).get("_p_values")
+        return self.null_law.p_values(self.scores) if kept is None else kept
 
     @property
     def e_values(self) -> Float64Array:
@@ -161,6 +180,49 @@ class Hits:
     def counts(self) -> IntArray:
         """The number of matches of each query, shape (n_queries,)."""
         return np.diff(self.offsets)
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table`` of all matches: columns query, id and score.
+
+        Where both integers and text are among the ids, all become text.
+        """
+        return self._columns.to_arrow("Hits.to_arrow()")
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` of all matches: columns query, id and score."""
+        return self._columns.to_pandas("Hits.to_pandas()")
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame`` of all matches: columns query, id and score.
+
+        Where both integers and text are among the ids, all become text.
+        """
+        return self._columns.to_polars("Hits.to_polars()")
+
+    def as_faiss(self) -> tuple[WordArray, Float32Array, IntArray]:
+        """Return ``lims, D, I``, as ``range_search`` of FAISS does; ids must be integers.
+
+        The matches of query q are ``I[lims[q]:lims[q + 1]]``, and ``D`` their cosines.
+
+        Examples
+        --------
+        >>> import memvec
+        >>> index = memvec.Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> lims, D, I = index.range_search([[1.0, 0.0], [0.0, 1.0]], 0.7).as_faiss()
+        >>> lims.tolist(), I.tolist()
+        ([0, 2, 3], [0, 1, 2])
+        """
+        ids = faiss_ids(self.ids, "Hits.as_faiss()")
+        return self.offsets.astype(np.uint64), self.scores, ids
+
+    @property
+    def _columns(self) -> Columns:
+        queries = np.repeat(np.arange(len(self)), self.counts)
+        return Columns(queries, self.ids, self.scores)
+
+    def __getstate__(self) -> dict[str, Any]:
+        searched = self.searched.without_law()
+        return {**vars(self), "searched": searched, "_p_values": self.p_values}
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -219,6 +281,33 @@ class TopHits:
     def work(self) -> Work:
         """What was spent, summed over the queries."""
         return Work.of(self.spent, self.searched)
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table`` of what was found; as :meth:`Hits.to_arrow`."""
+        return self._columns.to_arrow("TopHits.to_arrow()")
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` of what was found; as :meth:`Hits.to_pandas`."""
+        return self._columns.to_pandas("TopHits.to_pandas()")
+
+    def to_polars(self) -> Any:
+        """Return a ``polars.DataFrame`` of what was found; as :meth:`Hits.to_polars`."""
+        return self._columns.to_polars("TopHits.to_polars()")
+
+    def as_faiss(self) -> tuple[Float32Array, IntArray]:
+        """Return ``D, I``, as ``search`` of FAISS does; ids must be integers, and are -1 for none.
+
+        ``D`` holds cosines.
+        """
+        return self.scores, faiss_ids(self.ids, "TopHits.as_faiss()")
+
+    @property
+    def _columns(self) -> Columns:
+        found = np.isfinite(self.scores)
+        return Columns(np.nonzero(found)[0], self.ids[found], self.scores[found])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "searched": self.searched.without_law()}
 
     def __len__(self) -> int:
         return len(self.ids)
