@@ -14,10 +14,10 @@ UNIT_TEST = {"threshold", "units"}
 # Parameters that one of the two has for a reason: an index alone has one cascade of units, a
 # collection alone has metadata.
 METHODS = {
-    "range_search": (UNIT_TEST, {"where"}),
+    "range_search": (UNIT_TEST, {"where", "include"}),
     "count": (UNIT_TEST, {"where"}),
     "contains": (UNIT_TEST | {"verify"}, {"where"}),
-    "search": (UNIT_TEST, {"where"}),
+    "search": (UNIT_TEST, {"where", "include"}),
     "explain": (set(), set()),
     "measure": (set(), {"where"}),
     "recalibrate": (set(), set()),

@@ -13,7 +13,7 @@ from memvec.collection._check import check_store
 from memvec.collection._ids import Id, Ids, Rows, checked_ids
 from memvec.collection._items import Item
 from memvec.collection._joins import Duplicates, Fusion, Grouping, Joins, Keep, SimilarPair
-from memvec.collection._reading import Reading, Stats
+from memvec.collection._reading import Include, Reading, Stats, checked_include
 from memvec.collection._searches import Match, Online, Searches, Where
 from memvec.collection._settings import Settings
 from memvec.collection._store import Store
@@ -161,6 +161,7 @@ class Collection:
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
         where: Where | None = None,
+        include: Include = (),
         shadow: float | None = None,
         threads: int | None = None,
     ) -> Hits:
@@ -186,6 +187,8 @@ class Collection:
             $gte, $lt, $lte, $in, $nin, $exists, $and, $or and $not; a plain value means $eq.
             Numbers are compared with numbers and strings with strings; $ne and $nin hold where the
             field is missing.
+        include : sequence of {"metadata", "vectors"}, or one of them
+            What hits carry of their items, in ``hits.metadata`` and ``hits.vectors``.
         shadow : float, optional
             Compare this share of the queries with the exhaustive search and keep the tally in
             `health`; `Collection.shadow` by default. Searches with a filter are not compared.
@@ -204,15 +207,17 @@ class Collection:
         ...         )
         ...         [row.ids.tolist() for row in collection.range_search([1.0, 0.1], 0.8)]
         ...         collection.range_search([1.0, 0.1], 0.8, where={"year": {"$gte": 2020}}).ids
+        ...         collection.range_search([1.0, 0.1], 0.8, include="metadata").metadata
         [['east', 'between']]
         array(['between'], dtype=object)
+        [{'year': 2019}, {'year': 2020}]
         """
         caller = "Collection.range_search"
         rows = self._rows(queries, caller)
         promise = miss_rate, guarantee, confidence
         asked = self._searches.inquiry(similarity, promise, where, threads, caller)
         share = None if shadow is None else share_of_queries(shadow, caller)
-        return self._searches.range(rows, asked, share)
+        return self._searches.range(rows, asked, share, checked_include(include, caller))
 
     def iter_range(
         self,
@@ -305,6 +310,7 @@ class Collection:
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
         where: Where | None = None,
+        include: Include = (),
         threads: int | None = None,
     ) -> TopHits:
         """Find the k most similar items; equally similar ones by id.
@@ -320,13 +326,13 @@ class Collection:
             ε, the share of the k nearest that may be missed on average.
         target_recall : float, optional
             1 − miss_rate, for those who are used to it.
-        guarantee, confidence, where, threads
+        guarantee, confidence, where, include, threads
             As in :meth:`range_search`.
         """
         caller = "Collection.search"
         rows = self._rows(queries, caller)
         promise = rate_of_recall(miss_rate, target_recall, caller), guarantee, confidence
-        return self._nearest(rows, k, promise, where, threads, caller)
+        return self._nearest(rows, k, promise, where, include, threads, caller)
 
     def search_set(
         self,
@@ -338,6 +344,7 @@ class Collection:
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
         where: Where | None = None,
+        include: Include = (),
         threads: int | None = None,
     ) -> TopHits:
         """Find the k items most similar to several vectors together: more like these.
@@ -354,7 +361,7 @@ class Collection:
             How many.
         construction : {"pinv", "sum"}
             "sum" lets vectors that are much alike count more; with "pinv" each counts alike.
-        miss_rate, guarantee, confidence, where, threads
+        miss_rate, guarantee, confidence, where, include, threads
             As in :meth:`search`.
         """
         caller = "Collection.search_set"
@@ -363,7 +370,7 @@ class Collection:
         fused = memory_vector(rows, construction)
         query = self._rows(fused, caller, "vectors")
         promise = miss_rate, guarantee, confidence
-        return self._nearest(query, k, promise, where, threads, caller)
+        return self._nearest(query, k, promise, where, include, threads, caller)
 
     def self_join(
         self,
@@ -701,9 +708,10 @@ class Collection:
         k: int,
         promise: tuple[float | None, Guarantee | None, float | None],
         where: Where | None,
+        include: Include,
         threads: int | None,
         caller: str,
     ) -> TopHits:
         wanted = checks.integer(k, "k", caller)
         asked = self._searches.inquiry(None, promise, where, threads, caller, of_range=False)
-        return self._searches.nearest(rows, wanted, asked)
+        return self._searches.nearest(rows, wanted, asked, checked_include(include, caller))

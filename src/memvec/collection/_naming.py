@@ -23,15 +23,17 @@ def id_order(name: Id) -> tuple[bool, Id]:
     return isinstance(name, str), name
 
 
-def named(catalog: Catalog, found: Matches) -> IdArray:
-    """Return the ids of matches in order, equal scores by id.
+def named(catalog: Catalog, found: Matches) -> tuple[IdArray, IntArray]:
+    """Return the ids of matches in order, equal scores by id, and the keys in the same order.
 
     Queries and scores stay where they are: ids move only among equals.
     """
-    ids = _ids(catalog, found.ids)
+    ids, keys = _ids(catalog, found.ids), found.ids.copy()
     for start, stop in _ties(found):
-        ids[start:stop] = _as_objects(sorted(ids[start:stop], key=id_order))
-    return ids
+        pairs = zip(ids[start:stop].tolist(), keys[start:stop].tolist(), strict=True)
+        names, places = zip(*sorted(pairs, key=lambda pair: id_order(pair[0])), strict=True)
+        ids[start:stop], keys[start:stop] = _as_objects(list(names)), places
+    return ids, keys
 
 
 def still_named(catalog: Catalog, found: Matches) -> Matches:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from memvec import checks
-from memvec.collection._ids import Id, Ids, checked_id, checked_ids, is_one_id
+from memvec.collection._ids import Id, Ids, Metadata, checked_id, checked_ids, is_one_id
 from memvec.collection._items import Item, ids_of, keys_of, records_of
+from memvec.collection._naming import MovedError
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.kernels import blocks
-from memvec.types import IntArray
+from memvec.types import Float32Array, IntArray
 
+#: What hits can carry of items, besides their ids.
+Content: TypeAlias = Literal["metadata", "vectors"]
+Include: TypeAlias = Content | Iterable[Content]
 # Items read from the disk at a time when all are listed.
 _PAGE = 1024
 
@@ -52,6 +57,26 @@ class Stats:
     segment_bytes: int
     catalog_bytes: int
     change: int
+
+
+class Carried(NamedTuple):
+    """What hits carry of items, match by match; None where it was not asked for."""
+
+    metadata: list[Metadata] | None = None
+    vectors: Float32Array | None = None
+
+
+_NOTHING = Carried()
+
+
+def checked_include(include: object, where: str) -> frozenset[Content]:
+    """Return what hits are to carry."""
+    names = (include,) if isinstance(include, str) else include
+    if not isinstance(names, Iterable):
+        expected = "a sequence of names, or one of them"
+        raise checks.bad_type("include", where, expected, repr(include))
+    options: tuple[Content, ...] = get_args(Content)
+    return frozenset(checks.choice(name, "include", where, options) for name in names)
 
 
 class Reading:
@@ -96,6 +121,24 @@ class Reading:
             state, keys = self.found(plain, caller)
             items = self._items(state, np.array([keys[name] for name in plain], dtype=np.int64))
         return items[0] if is_one_id(ids) else items
+
+    def carried(self, state: State, keys: IntArray, include: frozenset[Content]) -> Carried:
+        """Return what is included of items of a state, item by item.
+
+        Neither changes while a key exists: both are of the state, whatever was committed since.
+        """
+        if not include:
+            return _NOTHING
+        metadata = vectors = None
+        if "metadata" in include:
+            unique = np.unique(keys)
+            records = records_of(self._store.catalog, unique)
+            if len(records) < len(unique):
+                raise MovedError
+            metadata = [records[key][1] for key in keys.tolist()]
+        if "vectors" in include:
+            vectors = state.vectors(keys, self._store.settings.dim)
+        return Carried(metadata, vectors)
 
     def stream(self, state: State, keys: IntArray) -> Iterator[Item]:
         """Yield items, read from the disk as they are asked for."""

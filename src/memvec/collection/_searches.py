@@ -14,7 +14,7 @@ from memvec.collection._ids import Id
 from memvec.collection._naming import MovedError, named, pages, still_named
 from memvec.collection._open_units import UNIT_SIZE, OpenUnits
 from memvec.collection._question import Live, Question, default_share
-from memvec.collection._reading import Reading
+from memvec.collection._reading import Carried, Content, Reading
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError
@@ -145,15 +145,18 @@ class Searches:
             raise checks.bad_value("guarantee", caller, expected, repr(guarantee))
         return Inquiry(level, request, where, checks.threads(threads, caller), caller)
 
-    def range(self, rows: Float32Array, asked: Inquiry, share: float | None) -> Hits:
-        """Return everything above a similarity, by id."""
+    def range(
+        self, rows: Float32Array, asked: Inquiry, share: float | None, include: frozenset[Content]
+    ) -> Hits:
+        """Return everything above a similarity, by id, with what is included of the items."""
 
         def ask(state: State) -> Hits:
             live, question = self.live, self.question_to(state, asked)
             found, plan = self._found(question, rows, asked)
-            ids = named(self._store.catalog, found)
+            ids, keys = named(self._store.catalog, found)
             certificate = self._observed(live, question, rows, found, plan, share)
-            return _hits(found, ids, certificate, question)
+            carried = self._reading.carried(state, keys, include)
+            return _hits(found, ids, certificate, question, carried)
 
         return self.of_one_state(ask)
 
@@ -188,22 +191,25 @@ class Searches:
         """Yield what was found, less what was compacted away while it was read."""
         for page in pages(found, _IDS_AT_ONCE):
             some = still_named(self._store.catalog, page)
-            ids = named(self._store.catalog, some)
+            ids, _ = named(self._store.catalog, some)
             queries = (some.queries + first).tolist()
             for query, name, score in zip(queries, ids, some.scores.tolist(), strict=True):
                 yield Match(query, name, score)
 
-    def nearest(self, rows: Float32Array, wanted: int, asked: Inquiry) -> TopHits:
-        """Return the nearest items, by id."""
+    def nearest(
+        self, rows: Float32Array, wanted: int, asked: Inquiry, include: frozenset[Content]
+    ) -> TopHits:
+        """Return the nearest items, by id, with what is included of them."""
 
         def ask(state: State) -> TopHits:
             live, question = self.live, self.question_to(state, asked, one_by_one=True)
             k = min(wanted, max(state.n_items, _FILLED))
             plan = question.nearest_plan(k, asked.request, asked.caller)
             found = find_nearest(question, rows, k, plan, asked.threads)
-            ids = named(self._store.catalog, found)
+            ids, keys = named(self._store.catalog, found)
             certificate = observe_nearest(live.monitor, rows, found, plan.certificate)
-            return TopHits.of(_hits(found, ids, certificate, question), k)
+            carried = self._reading.carried(state, keys, include)
+            return TopHits.of(_hits(found, ids, certificate, question, carried), k)
 
         return self.of_one_state(ask)
 
@@ -312,10 +318,12 @@ class Searches:
         return self.of_one_state(lambda state: (state, self._bitmaps.passing(state, where, caller)))
 
 
-def _hits(found: Matches, ids: IdArray, certificate: Certificate, question: Question) -> Hits:
+def _hits(
+    found: Matches, ids: IdArray, certificate: Certificate, question: Question, carried: Carried
+) -> Hits:
     """Return what was found as users see it."""
     scores = found.scores.astype(np.float32)
-    return Hits(found.offsets, ids, scores, certificate, found.spent, question.searched)
+    return Hits(found.offsets, ids, scores, certificate, found.spent, question.searched, *carried)
 
 
 def _place_of(question: Question, key: int) -> tuple[Source, int]:

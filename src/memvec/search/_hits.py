@@ -119,6 +119,11 @@ class Hits:
         products. `work` is their sum.
     searched : Searched
         What they were found in.
+    metadata : list of dict, or None
+        That of each match, where a collection was asked for it. A dict is shared by all matches of
+        an item.
+    vectors : ndarray of shape (n_matches, dim), or None
+        As they are stored, where a collection was asked for them.
 
     Notes
     -----
@@ -132,6 +137,8 @@ class Hits:
     certificate: Certificate
     spent: IntArray
     searched: Searched
+    metadata: list[dict[str, Any]] | None = None
+    vectors: Float32Array | None = None
 
     def __init__(
         self,
@@ -141,6 +148,8 @@ class Hits:
         certificate: Certificate,
         spent: IntArray,
         searched: Searched,
+        metadata: list[dict[str, Any]] | None = None,
+        vectors: Float32Array | None = None,
     ) -> None:
         # All at once: field by field, as dataclasses do it, takes a microsecond of every search.
         vars(self).update(
@@ -151,6 +160,11 @@ class Hits:
             spent=spent,
             searched=searched,
         )
+        # The class has None for both.
+        if metadata is not None:
+            vars(self)["metadata"] = metadata
+        if vectors is not None:
+            vars(self)["vectors"] = vectors
 
     @property
     def work(self) -> Work:
@@ -257,6 +271,11 @@ class TopHits:
         What each query took; `work` is their sum.
     searched : Searched
         What they were found in.
+    metadata : list of lists of dict, or None
+        One list a query, as long as its row of ids, where a collection was asked for it; None in
+        place of a dict where there is no id.
+    vectors : ndarray of shape (n_queries, k, dim), or None
+        As they are stored, where a collection was asked for them; NaN where there is no id.
     """
 
     ids: IntArray | IdArray
@@ -264,6 +283,8 @@ class TopHits:
     certificate: Certificate
     spent: IntArray
     searched: Searched
+    metadata: list[list[dict[str, Any] | None]] | None = None
+    vectors: Float32Array | None = None
 
     @classmethod
     def of(cls, hits: Hits, k: int) -> TopHits:
@@ -271,11 +292,23 @@ class TopHits:
         named = hits.ids.dtype == np.object_
         ids: Any = np.full((len(hits), k), None if named else -1, dtype=hits.ids.dtype)
         scores = np.full((len(hits), k), -np.inf, dtype=np.float32)
+        metadata: list[list[dict[str, Any] | None]] | None = None
+        if hits.metadata is not None:
+            metadata = [[None] * k for _ in range(len(hits))]
+        vectors = None
+        if hits.vectors is not None:
+            shape = len(hits), k, hits.vectors.shape[1]
+            vectors = np.full(shape, np.nan, dtype=np.float32)
         for query, (start, stop) in enumerate(pairwise(hits.offsets.tolist())):
             n_found = min(k, stop - start)
-            ids[query, :n_found] = hits.ids[start : start + n_found]
-            scores[query, :n_found] = hits.scores[start : start + n_found]
-        return cls(ids, scores, hits.certificate, hits.spent, hits.searched)
+            best = slice(start, start + n_found)
+            ids[query, :n_found] = hits.ids[best]
+            scores[query, :n_found] = hits.scores[best]
+            if metadata is not None and hits.metadata is not None:
+                metadata[query][:n_found] = hits.metadata[best]
+            if vectors is not None and hits.vectors is not None:
+                vectors[query, :n_found] = hits.vectors[best]
+        return cls(ids, scores, hits.certificate, hits.spent, hits.searched, metadata, vectors)
 
     @property
     def work(self) -> Work:
