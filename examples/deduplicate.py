@@ -23,7 +23,7 @@ def main() -> None:
         collection.seal()
 
         # Keep the longest text; drop what is near to a kept one itself, not what is near to that.
-        found = collection.deduplicate(keep="longest", groups="stars")
+        found = collection.deduplicate(keep="longest", groups="star")
         print(f"{len(found.groups)} groups above {SIMILARITY}, {len(found.drop)} texts to drop:")
         for group in found.groups[:3]:
             print(f"  kept     {sample.texts[group.kept][:72]}")
@@ -31,7 +31,7 @@ def main() -> None:
                 print(f"  dropped  {sample.texts[name][:72]}")
         print(found.certificate)
 
-        exact = collection.deduplicate(keep="longest", groups="stars", guarantee="exact")
+        exact = collection.deduplicate(keep="longest", groups="star", guarantee="exact")
         print(f"{len(set(exact.drop) - set(found.drop))} of {len(exact.drop)} were missed.")
 
         collection.delete(found.drop)

@@ -37,7 +37,7 @@ def test_dedup_writes_a_list(copies):
 
 
 def test_dedup_json_has_groups_and_certificate(copies):
-    found = run_json("dedup", "v.npy", "--similarity", 0.99, "--groups", "stars")
+    found = run_json("dedup", "v.npy", "--similarity", 0.99, "--groups", "star")
     assert found["items"] == 33
     assert found["kept"] == list(range(30))
     assert found["groups"] == [{"kept": row, "dropped": [row + 30]} for row in range(3)]

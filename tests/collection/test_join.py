@@ -5,14 +5,10 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import memvec
-from memvec.collection import _joins, _pairs
-from memvec.collection._groups import Components, grouped
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.search import UnitSource
+from memvec.search import SelfJoin, UnitSource
 from naive import DictCollection, memory_vector, unit_rows
 
 DIM = 5
@@ -21,8 +17,7 @@ DIM = 5
 @pytest.fixture(autouse=True)
 def _small_segments_are_searched(monkeypatch):
     monkeypatch.setattr(UnitSource, "few_rows", 5)
-    monkeypatch.setattr(_pairs, "_QUERIES_AT_ONCE", 7)
-    monkeypatch.setattr(_joins, "_STARS_AT_ONCE", 7)
+    monkeypatch.setattr(SelfJoin, "queries_at_once", 7)
 
 
 @pytest.fixture
@@ -102,23 +97,6 @@ def test_collapsed_join_pairs_first_copies_with_others(both):
     assert unordered(found) == unordered(expected)
 
 
-def test_equal_hashes_of_different_vectors_are_told_apart(both, monkeypatch):
-    collection, twin = both
-    expected = unordered(collection.self_join(0.9, guarantee="exact", collapse_copies=True))
-    monkeypatch.setattr(
-        _pairs, "_hashes", lambda part, passing: np.arange(np.count_nonzero(passing)) % 3
-    )
-    found = [
-        pair[:2] for pair in collection.self_join(0.9, guarantee="exact", collapse_copies=True)
-    ]
-    # Copies of a vector that is not the first of its hash are not collapsed: more pairs, the same
-    # connections.
-    assert {tuple(pair[0]) for pair in expected} <= {tuple(sorted(map(str, p))) for p in found}
-    assert {tuple(sorted(map(str, p))) for p in found} <= {
-        tuple(pair[0]) for pair in unordered(twin.pairs(0.9))
-    }
-
-
 def test_signs_of_zero_do_not_make_copies_different(collection):
     rows = np.zeros((2, 8), dtype=np.float32)
     rows[:, 0], rows[1, 3] = 1, -0.0
@@ -136,17 +114,18 @@ def test_components_are_those_of_all_pairs(both, similarity):
     assert (found.n_items, found.certificate.level) == (87, "exact")
 
 
-@pytest.mark.parametrize("keep", ["first", "longest", lambda item: -len(str(item.id))])
-@pytest.mark.parametrize("groups", ["components", "stars"])
+@pytest.mark.parametrize("keep", ["first", "last", "longest", lambda item: -len(str(item.id))])
+@pytest.mark.parametrize("groups", ["components", "star"])
 def test_kept_item_is_the_one_asked_for(both, keep, groups):
     collection, twin = both
     found = collection.deduplicate(0.9, keep=keep, groups=groups, guarantee="exact")
     value = {
         "first": lambda name: 0,
+        "last": list(twin.items).index,
         "longest": lambda name: len(json.dumps(twin.items[name][1])),
     }.get(keep, lambda name: -len(str(name)))
     order = sorted(twin.items, key=value, reverse=True)
-    if groups == "stars":
+    if groups == "star":
         stars = {group.kept: set(group.dropped) for group in found.groups}
         assert stars == twin.stars(0.9, by_first_copy(twin, order))
     else:
@@ -170,13 +149,13 @@ def test_star_drops_only_what_is_similar_to_its_centre(path):
     with memvec.open(path, dim=2) as collection:
         collection.add(np.stack([np.cos(angles), np.sin(angles)], axis=1), ids=["a", "b", "c"])
         assert collection.deduplicate(0.9).drop == ["b", "c"]
-        assert collection.deduplicate(0.9, groups="stars").drop == ["b"]
-        middle = collection.deduplicate(0.9, groups="stars", keep=lambda item: item.id == "b")
+        assert collection.deduplicate(0.9, groups="star").drop == ["b"]
+        middle = collection.deduplicate(0.9, groups="star", keep=lambda item: item.id == "b")
         assert [group.kept for group in middle.groups] == ["b"]
         assert repr(middle) == "Duplicates(1 groups, 2 of 3 to drop)"
 
 
-@pytest.mark.parametrize("groups", ["components", "stars"])
+@pytest.mark.parametrize("groups", ["components", "star"])
 def test_ten_thousand_copies_are_one_group(path, groups):
     rows = np.ones((10_050, 16), dtype=np.float32)
     rows[:50] = np.random.default_rng(0).standard_normal((50, 16))
@@ -189,7 +168,7 @@ def test_ten_thousand_copies_are_one_group(path, groups):
 
 def test_empty_collection_has_no_duplicates(collection):
     assert collection.deduplicate(0.5).groups == ()
-    assert collection.deduplicate(0.5, groups="stars").drop == []
+    assert collection.deduplicate(0.5, groups="star").drop == []
     assert list(collection.self_join(0.5, collapse_copies=True)) == []
 
 
@@ -199,29 +178,6 @@ def test_filter_limits_what_is_deduplicated(both):
     names = {name for group in found.groups for name in (group.kept, *group.dropped)}
     assert names
     assert all(isinstance(name, int) for name in names)
-
-
-@settings(deadline=None)
-@given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11))))
-def test_components_do_not_depend_on_how_edges_come(n, edges):
-    edges = [(a % n, b % n) for a, b in edges]
-    whole, single = Components(n), Components(n)
-    if edges:
-        whole.join(*np.array(edges).T)
-    for a, b in reversed(edges):
-        single.join(np.array([a]), np.array([b]))
-    assert np.array_equal(whole.labels(), single.labels())
-    expected = {i: {i} for i in range(n)}
-    for a, b in edges:
-        merged = expected[a] | expected[b]
-        for node in merged:
-            expected[node] = merged
-    assert whole.labels().tolist() == [min(expected[i]) for i in range(n)]
-
-
-def test_grouped_gives_what_is_shared():
-    assert [some.tolist() for some in grouped(np.array([0, 1, 0, 3, 1, 1]))] == [[0, 2], [1, 4, 5]]
-    assert list(grouped(np.empty(0, dtype=np.int64))) == []
 
 
 @pytest.mark.parametrize("construction", ["pinv", "sum"])
@@ -255,14 +211,14 @@ def test_set_is_searched_by_its_memory_vector(both, construction):
             "'k' parameter of Collection.search_set must be an integer >= 1. Got 0",
         ),
         (
-            lambda c: c.deduplicate(keep="last"),
+            lambda c: c.deduplicate(keep="newest"),
             InvalidTypeError,
-            "'keep' parameter of Collection.deduplicate must be 'first', 'longest' or a callable",
+            "'keep' parameter of Collection.deduplicate must be 'first', 'last', 'longest' or a",
         ),
         (
             lambda c: c.deduplicate(groups="cliques"),
             InvalidValueError,
-            "'groups' parameter of Collection.deduplicate must be one of 'components', 'stars'",
+            "'groups' parameter of Collection.deduplicate must be one of 'components', 'star'",
         ),
         (
             lambda c: c.search_set(np.ones((2, 8)), 1, construction="mean"),

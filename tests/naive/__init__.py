@@ -20,6 +20,7 @@ from naive.evaluation import (
     trapezoid_average_precision,
     write_vecs,
 )
+from naive.joins import array_groups, array_pairs
 from naive.matches import best, in_order, merged
 from naive.scores import canonical_score, matches, sorted_scores, unit_rows
 from naive.units import (
@@ -37,6 +38,8 @@ from naive.units import (
 
 __all__ = [
     "DictCollection",
+    "array_groups",
+    "array_pairs",
     "best",
     "best_units",
     "canonical_score",

@@ -56,13 +56,13 @@ def _source(context: click.Context, parameter: click.Parameter, value: str) -> s
 @option("--similarity", COSINE, "Cosine above which two vectors are duplicates.", 0.9)
 @option(
     "--keep",
-    click.Choice(["first", "longest"]),
-    "Keep the first of a group, or that with the longest metadata.",
+    click.Choice(["first", "last", "longest"]),
+    "Keep the first or the last of a group, or that with the longest metadata.",
     "first",
 )
 @option(
     "--groups",
-    click.Choice(["components", "stars"]),
+    click.Choice(["components", "star"]),
     "Group what chains of duplicates connect, or only what is near to the one kept.",
     "components",
 )
@@ -75,8 +75,8 @@ def _source(context: click.Context, parameter: click.Parameter, value: str) -> s
 def dedup(
     source: str,
     similarity: float,
-    keep: Literal["first", "longest"],
-    groups: Literal["components", "stars"],
+    keep: Literal["first", "last", "longest"],
+    groups: Literal["components", "star"],
     dropped: bool,
     out: str | None,
     field: str | None,
@@ -115,7 +115,7 @@ def dedup(
 
 
 def _write(
-    found: Duplicates, chosen: list[Id], name: str, out: str | None, *, as_json: bool
+    found: Duplicates[Id], chosen: list[Id], name: str, out: str | None, *, as_json: bool
 ) -> None:
     if as_json:
         echo_json(

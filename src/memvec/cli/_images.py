@@ -167,16 +167,16 @@ def search_command(
 )
 @option(
     "--groups",
-    click.Choice(["stars", "components"]),
+    click.Choice(["star", "components"]),
     "Group what is like the first of a group, or all that chains of pairs connect.",
-    "stars",
+    "star",
 )
 @_html
 def duplicates_command(
     folder: str,
     html: str,
     as_json: bool,
-    groups: Literal["stars", "components"],
+    groups: Literal["star", "components"],
     **given: Any,
 ) -> None:
     """Find photographs of FOLDER that are copies of each other, or nearly.
@@ -210,7 +210,7 @@ def duplicates_command(
 
 def _rule(found: PhotoDuplicates, groups: str) -> str:
     """Return what makes a group."""
-    if groups == "stars":
+    if groups == "star":
         return f"Each photograph has a cosine of at least {found.similarity:g} with the first."
     return (
         f"Groups are chains: each photograph has a cosine of at least {found.similarity:g} with "

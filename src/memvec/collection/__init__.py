@@ -4,12 +4,12 @@ from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
 from memvec.collection._ids import checked_metadata
 from memvec.collection._items import Item
-from memvec.collection._joins import DuplicateGroup, Duplicates, SimilarPair
 from memvec.collection._opening import open_collection
 from memvec.collection._reading import Stats
 from memvec.collection._repair import Repair, repair_collection
 from memvec.collection._searches import Match
 from memvec.collection._settings import Settings
+from memvec.search import DuplicateGroup, Duplicates, SimilarPair
 
 __all__ = [
     "Collection",

@@ -12,7 +12,7 @@ from memvec import checks
 from memvec.collection._check import check_store
 from memvec.collection._ids import Id, Ids, Rows, checked_ids
 from memvec.collection._items import Item
-from memvec.collection._joins import Duplicates, Fusion, Grouping, Joins, Keep, SimilarPair
+from memvec.collection._joins import Fusion, Joins, Keep
 from memvec.collection._reading import Include, Reading, Stats, checked_include
 from memvec.collection._searches import Match, Online, Searches, Where
 from memvec.collection._settings import Settings
@@ -21,7 +21,16 @@ from memvec.collection._writing import Vectors, Writing
 from memvec.constructions import memory_vector
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
-from memvec.search import Explanation, Hits, TopHits, rate_of_recall, sampled
+from memvec.search import (
+    Duplicates,
+    Explanation,
+    Grouping,
+    Hits,
+    SimilarPair,
+    TopHits,
+    rate_of_recall,
+    sampled,
+)
 from memvec.storage import CheckReport
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
@@ -383,7 +392,7 @@ class Collection:
         collapse_copies: bool = False,
         threads: int | None = None,
         progress: bool | None = None,
-    ) -> Iterator[SimilarPair]:
+    ) -> Iterator[SimilarPair[Id]]:
         """Yield all pairs of items above a similarity, each once, as they are found.
 
         Parameters
@@ -424,20 +433,20 @@ class Collection:
         where: Where | None = None,
         threads: int | None = None,
         progress: bool | None = None,
-    ) -> Duplicates:
+    ) -> Duplicates[Id]:
         """Find groups of near-duplicates and the one of each to keep. Nothing is deleted.
 
         Parameters
         ----------
         similarity, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
-        keep : {"first", "longest"} or callable
-            Keep the item that came first, that with the longest metadata (as JSON), or that for
-            which the callable, called with each :class:`Item`, returns the most; of equals, the
+        keep : {"first", "last", "longest"} or callable
+            Keep the item that came first or last, that with the longest metadata (as JSON), or that
+            for which the callable, called with each :class:`Item`, returns the most; of equals, the
             first.
-        groups : {"components", "stars"}
+        groups : {"components", "star"}
             "components" puts items together that a chain of similar pairs connects; its ends may
-            be unlike. "stars" keeps items in the order of `keep`, and drops only what is similar
+            be unlike. "star" keeps items in the order of `keep`, and drops only what is similar
             to a kept item itself.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
@@ -456,8 +465,8 @@ class Collection:
         promise = miss_rate, guarantee, confidence
         asked = self._searches.inquiry(similarity, promise, where, threads, caller, of_range=False)
         checks.choice(groups, "groups", caller, get_args(Grouping))
-        if keep not in ("first", "longest") and not callable(keep):
-            expected = "'first', 'longest' or a callable"
+        if keep not in ("first", "last", "longest") and not callable(keep):
+            expected = "'first', 'last', 'longest' or a callable"
             raise checks.bad_type("keep", caller, expected, repr(keep))
         self._writing.settle()
         return self._joins.duplicates(asked, keep, groups, progress)

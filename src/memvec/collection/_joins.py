@@ -4,76 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 
-from memvec.collection._groups import Components, grouped
 from memvec.collection._ids import Id
 from memvec.collection._items import Item, ids_of
 from memvec.collection._naming import MovedError
-from memvec.collection._pairs import Pairs, first_copies, pair_blocks
 from memvec.collection._question import Question
 from memvec.collection._reading import Reading
 from memvec.collection._searches import Inquiry, Searches
 from memvec.collection._state import State
 from memvec.collection._store import Store
-from memvec.guarantee import Certificate, Plan
 from memvec.kernels import blocks
-from memvec.matches import Matches
-from memvec.progress import progress_bar
-from memvec.search import find_range
-from memvec.types import BoolArray, IntArray
+from memvec.search import DuplicateGroup, Duplicates, Grouping, Pairs, SelfJoin, SimilarPair
+from memvec.types import IntArray
 
-Keep = Literal["first", "longest"] | Callable[[Item], Any]
-Grouping = Literal["components", "stars"]
+Keep = Literal["first", "last", "longest"] | Callable[[Item], Any]
 Fusion = Literal["pinv", "sum"]
 
 _IDS_AT_ONCE = 4096
-_STARS_AT_ONCE = 64
-
-
-class SimilarPair(NamedTuple):
-    """Two items that are similar."""
-
-    left: Id
-    right: Id
-    score: float
-
-
-class DuplicateGroup(NamedTuple):
-    """Items that are duplicates of each other: one to keep, the others to drop."""
-
-    kept: Id
-    dropped: list[Id]
-
-
-@dataclass(frozen=True)
-class Duplicates:
-    """What a deduplication found.
-
-    Attributes
-    ----------
-    groups : tuple of DuplicateGroup
-        In the order in which the first item of each came.
-    n_items : int
-        Items looked at.
-    certificate : Certificate
-        What is promised about the pairs missed.
-    """
-
-    groups: tuple[DuplicateGroup, ...]
-    n_items: int
-    certificate: Certificate
-
-    @property
-    def drop(self) -> list[Id]:
-        """The ids to drop, group by group."""
-        return [name for group in self.groups for name in group.dropped]
-
-    def __repr__(self) -> str:
-        return f"Duplicates({len(self.groups)} groups, {len(self.drop)} of {self.n_items} to drop)"
 
 
 class Joins:
@@ -84,47 +35,45 @@ class Joins:
 
     def pairs(
         self, asked: Inquiry, collapse_copies: bool, progress: bool | None
-    ) -> Iterator[SimilarPair]:
+    ) -> Iterator[SimilarPair[Id]]:
         """Yield all pairs of items above a similarity, each once, as they are found."""
-        question = self._searches.question(asked, one_by_one=True)
-        plan = question.range_plan(asked.similarity, asked.request, asked.caller)
+        join = self._join(self._searches.question(asked, one_by_one=True), asked, progress)
 
-        def stream() -> Iterator[SimilarPair]:
-            left, state = question, question.state
+        def stream() -> Iterator[SimilarPair[Id]]:
+            left = join
             if collapse_copies:
-                keys, firsts = first_copies(state, question.passing)
-                copied = firsts != keys
-                ones = np.ones(np.count_nonzero(copied), dtype=np.float32)
-                yield from self._named_pairs(Pairs(firsts[copied], keys[copied], ones))
-                left = replace(question, passing=_only(state, keys[~copied]))
-            for pairs in pair_blocks(left, plan, asked.threads, progress):
+                copies = join.copies()
+                yield from self._named_pairs(copies.pairs)
+                left = join.limited_to(copies.distinct)
+            for pairs in left.pair_blocks():
                 yield from self._named_pairs(pairs)
 
         return stream()
 
     def duplicates(
-        self, asked: Inquiry, keep: Keep, groups: Grouping, progress: bool | None
-    ) -> Duplicates:
+        self, asked: Inquiry, keep: Keep, grouping: Grouping, progress: bool | None
+    ) -> Duplicates[Id]:
         """Return groups of near-duplicates and the one of each to keep."""
 
-        def ask(state: State) -> Duplicates:
+        def ask(state: State) -> Duplicates[Id]:
             question = self._searches.question_to(state, asked, one_by_one=True)
-            plan = question.range_plan(asked.similarity, asked.request, asked.caller)
-            keys, firsts = first_copies(state, question.passing)
-            ranks = self._ranks(state, keys, keep)
-            nodes, node_of = np.unique(firsts, return_inverse=True)
-            left = replace(question, passing=_only(state, nodes))
-            if groups == "components":
-                labels = _components(nodes, pair_blocks(left, plan, asked.threads, progress))
-            else:
-                best = _best_ranks(node_of, ranks, len(nodes))
-                labels = self._stars(left, plan, nodes, best, asked.threads, progress)
-            found = [self._group(keys[some], ranks[some]) for some in grouped(labels[node_of])]
-            return Duplicates(tuple(found), len(keys), plan.certificate)
+            join = self._join(question, asked, progress)
+            copies = join.copies()
+            keys, ranks = copies.keys, self._ranks(state, copies.keys, keep)
+            found = join.limited_to(copies.distinct).groups(copies, ranks, grouping)
+            groups = tuple(self._group(keys[some], ranks[some]) for some in found.members)
+            return Duplicates(groups, len(keys), found.n_pairs, join.plan.certificate)
 
         return self._searches.of_one_state(ask)
 
-    def _named_pairs(self, pairs: Pairs) -> Iterator[SimilarPair]:
+    def _join(self, question: Question, asked: Inquiry, progress: bool | None) -> SelfJoin:
+        """Return the join of all rows that a question is about."""
+        plan = question.range_plan(asked.similarity, asked.request, asked.caller)
+        vectors = partial(question.state.vectors, dim=self._store.settings.dim)
+        similarity = asked.similarity
+        return SelfJoin(question.scopes, vectors, similarity, plan, asked.threads, progress)
+
+    def _named_pairs(self, pairs: Pairs) -> Iterator[SimilarPair[Id]]:
         """Yield pairs by id; those with an item that was compacted away meanwhile are left out."""
         for start, stop in blocks(len(pairs.left), _IDS_AT_ONCE):
             left, right = pairs.left[start:stop], pairs.right[start:stop]
@@ -138,6 +87,8 @@ class Joins:
         """Return a number for each item, the lowest for the one to keep before all others."""
         if keep == "first":
             return np.arange(len(keys))
+        if keep == "last":
+            return np.arange(len(keys))[::-1]
         value: Callable[[Item], Any] = _length if keep == "longest" else keep
         values = [value(item) for item in self._reading.stream(state, keys)]
         if len(values) < len(keys):
@@ -147,64 +98,13 @@ class Joins:
         ranks[best_first] = np.arange(len(keys))
         return ranks
 
-    def _group(self, keys: IntArray, ranks: IntArray) -> DuplicateGroup:
+    def _group(self, keys: IntArray, ranks: IntArray) -> DuplicateGroup[Id]:
         names = ids_of(self._store.catalog, keys)
         if len(names) < len(keys):
             raise MovedError
         kept = int(keys[np.argmin(ranks)])
         dropped = [names[key] for key in keys.tolist() if key != kept]
         return DuplicateGroup(names[kept], dropped)
-
-    def _stars(
-        self,
-        question: Question,
-        plan: Plan,
-        nodes: IntArray,
-        ranks: IntArray,
-        threads: int | None,
-        progress: bool | None,
-    ) -> IntArray:
-        """Return of each node the kept one that it belongs to, going through them by rank."""
-        labels = np.full(len(nodes), -1)
-        order = np.argsort(ranks)
-        dim, similarity = self._store.settings.dim, question.similarity
-        with progress_bar("grouping", len(order), progress) as advance:
-            for start, stop in blocks(len(order), _STARS_AT_ONCE):
-                some = order[start:stop]
-                some = some[labels[some] < 0]
-                queries = question.state.vectors(nodes[some], dim)
-                found = find_range(question, queries, similarity, plan, threads)
-                _cover(labels, some, nodes, found)
-                advance(stop - start)
-        return labels
-
-
-def _cover(labels: IntArray, centres: IntArray, nodes: IntArray, found: Matches) -> None:
-    """Let each centre that is free still take what it found and is free."""
-    for centre, row in zip(centres.tolist(), found, strict=True):
-        if labels[centre] < 0:
-            near = np.searchsorted(nodes, row.ids)
-            labels[near[labels[near] < 0]] = centre
-            labels[centre] = centre
-
-
-def _components(nodes: IntArray, found: Iterator[Pairs]) -> IntArray:
-    components = Components(len(nodes))
-    for pairs in found:
-        components.join(np.searchsorted(nodes, pairs.left), np.searchsorted(nodes, pairs.right))
-    return components.labels()
-
-
-def _best_ranks(node_of: IntArray, ranks: IntArray, n_nodes: int) -> IntArray:
-    """Return the best rank among the copies that each node stands for."""
-    best = np.full(n_nodes, np.iinfo(np.int64).max)
-    np.minimum.at(best, node_of, ranks)
-    return best
-
-
-def _only(state: State, keys: IntArray) -> list[BoolArray]:
-    """Return which rows of each part have one of these keys."""
-    return [np.isin(part.keys, keys) for part in state.parts]
 
 
 def _length(item: Item) -> int:

@@ -218,7 +218,7 @@ class PhotoLibrary:
         self,
         similarity: float | None = None,
         *,
-        groups: Literal["stars", "components"] = "stars",
+        groups: Literal["star", "components"] = "star",
         below: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
     ) -> PhotoDuplicates:
@@ -228,7 +228,7 @@ class PhotoLibrary:
         ----------
         similarity : float, optional
             Pairs with at least this cosine; that of the library by default.
-        groups : {"stars", "components"}
+        groups : {"star", "components"}
             In a star, every photograph is alike the first. A component also holds what is alike
             through others: its photographs form chains, whose ends may show different things.
         below : str or path, optional
@@ -242,7 +242,7 @@ class PhotoLibrary:
         if where is not None and len(self) == sum(1 for _ in self._collection.items(where)):
             where = None
         found = self._collection.deduplicate(level, groups=groups, where=where, progress=progress)
-        linked = _star if groups == "stars" else _chain
+        linked = _star if groups == "star" else _chain
         made = [
             self._group([str(name) for name in (group.kept, *group.dropped)], linked)
             for group in found.groups

@@ -5,7 +5,15 @@ from memvec.search._bounds import BoundedSearch, Caps
 from memvec.search._code_units import CodeUnits
 from memvec.search._explain import Explanation, StageView, stage_views
 from memvec.search._float_units import FloatUnits
+from memvec.search._groups import Grouping
 from memvec.search._hits import HitRow, Hits, IdArray, Searched, TopHits, Work
+from memvec.search._join_results import (
+    DuplicateGroup,
+    DuplicateRows,
+    Duplicates,
+    SimilarPair,
+    SimilarPairs,
+)
 from memvec.search._nearest import search_nearest
 from memvec.search._plain_rows import PlainRows, scan_rows
 from memvec.search._searcher import (
@@ -29,6 +37,7 @@ from memvec.search._selected import (
     selection,
     some_unit_selected,
 )
+from memvec.search._self_join import Copies, Pairs, SelfJoin, find_copies
 from memvec.search._source import (
     Source,
     UnitSource,
@@ -44,15 +53,24 @@ __all__ = [
     "BoundedSearch",
     "Caps",
     "CodeUnits",
+    "Copies",
+    "DuplicateGroup",
+    "DuplicateRows",
+    "Duplicates",
     "Explanation",
     "FloatUnits",
+    "Grouping",
     "HitRow",
     "Hits",
     "IdArray",
+    "Pairs",
     "PlainRows",
     "Scope",
     "Searched",
     "Select",
+    "SelfJoin",
+    "SimilarPair",
+    "SimilarPairs",
     "Source",
     "StageView",
     "Target",
@@ -63,6 +81,7 @@ __all__ = [
     "are_few",
     "compare_scopes",
     "explain",
+    "find_copies",
     "find_nearest",
     "find_range",
     "measure",

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Literal
 
 import numpy as np
 
+from memvec.kernels import blocks
+from memvec.matches import Matches
+from memvec.progress import progress_bar
 from memvec.types import IntArray
+
+#: What makes a group: a chain of similar pairs, or a centre that all are similar to.
+Grouping = Literal["components", "star"]
+
+# Centres that are tried at the same time.
+_CENTRES_AT_ONCE = 64
 
 
 class Components:
@@ -55,3 +65,40 @@ def grouped(labels: IntArray) -> Iterable[IntArray]:
     order = np.argsort(labels, kind="stable")
     bounds = np.flatnonzero(np.diff(labels[order])) + 1
     return (members for members in np.split(order, bounds) if len(members) > 1)
+
+
+def star_labels(
+    ranks: IntArray, near: Callable[[IntArray], Matches], progress: bool | None
+) -> tuple[IntArray, int]:
+    """Return of each node the centre that it belongs to, and how many pairs that took.
+
+    Nodes become centres in the order of their ranks, unless a centre before has taken them.
+
+    Parameters
+    ----------
+    ranks : ndarray of shape (n_nodes,)
+        The lowest for the node that becomes a centre before all others.
+    near : callable
+        Returns which nodes some nodes are near.
+    """
+    labels, n_pairs = np.full(len(ranks), -1), 0
+    order = np.argsort(ranks)
+    with progress_bar("grouping", len(order), progress) as advance:
+        for start, stop in blocks(len(order), _CENTRES_AT_ONCE):
+            some = order[start:stop]
+            some = some[labels[some] < 0]
+            n_pairs += _cover(labels, some, near(some))
+            advance(stop - start)
+    return labels, n_pairs
+
+
+def _cover(labels: IntArray, centres: IntArray, found: Matches) -> int:
+    """Let each centre that is free still take what it found and is free; count the pairs."""
+    n_pairs = 0
+    for centre, row in zip(centres.tolist(), found, strict=True):
+        if labels[centre] < 0:
+            labels[centre] = centre
+            taken = row.ids[labels[row.ids] < 0]
+            labels[taken] = centre
+            n_pairs += len(taken)
+    return n_pairs

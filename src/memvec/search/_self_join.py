@@ -1,0 +1,241 @@
+"""Sources joined with themselves: all similar pairs, block by block, and groups of duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from memvec.guarantee import Plan
+from memvec.kernels import blocks
+from memvec.matches import Matches
+from memvec.progress import progress_bar
+from memvec.search._groups import Components, Grouping, grouped, star_labels
+from memvec.search._plain_rows import PlainRows
+from memvec.search._searcher import Scope, search_scopes
+from memvec.search._source import UnitSource
+from memvec.types import BoolArray, Float32Array, IntArray
+
+_HASHED_AT_ONCE = 8192
+
+
+class Pairs(NamedTuple):
+    """Some pairs of rows, by key."""
+
+    left: IntArray
+    right: IntArray
+    scores: Float32Array
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Which of some rows have equal vectors.
+
+    Attributes
+    ----------
+    keys : ndarray of shape (n_rows,)
+        All rows, rising.
+    firsts : ndarray of shape (n_rows,)
+        Of each the first row with an equal vector, which is itself where there is none before.
+    """
+
+    keys: IntArray
+    firsts: IntArray
+
+    @cached_property
+    def distinct(self) -> IntArray:
+        """The first row of each vector, rising."""
+        return np.asarray(self.keys[self.firsts == self.keys])
+
+    @property
+    def pairs(self) -> Pairs:
+        """Each copy with the first row of its vector."""
+        copied = self.firsts != self.keys
+        ones = np.ones(np.count_nonzero(copied), dtype=np.float32)
+        return Pairs(self.firsts[copied], self.keys[copied], ones)
+
+
+class FoundGroups(NamedTuple):
+    """Groups of near-duplicates.
+
+    Attributes
+    ----------
+    members : list of ndarray
+        Places among all rows, rising; groups in the order of their first members.
+    n_pairs : int
+        Pairs of different vectors that were found.
+    """
+
+    members: list[IntArray]
+    n_pairs: int
+
+
+@dataclass(frozen=True, eq=False)
+class SelfJoin:
+    """Rows of some scopes, all of them queries to all of them.
+
+    Attributes
+    ----------
+    scopes : sequence of Scope
+        What is joined; rows that are not allowed are left out. Keys of a scope rise.
+    vectors : callable
+        Returns the vectors of keys.
+    similarity : float
+        α₀: pairs above it are found.
+    plan : Plan
+        How.
+    threads : int or None
+        How many share the queries.
+    progress : bool or None
+        Show a bar; None shows it on a terminal.
+    """
+
+    scopes: Sequence[Scope]
+    vectors: Callable[[IntArray], Float32Array]
+    similarity: float
+    plan: Plan
+    threads: int | None
+    progress: bool | None
+    #: Rows that are queries at the same time: their matches are held in memory together.
+    queries_at_once: ClassVar[int] = 64
+    #: Rows that are compared by products of matrices, which pay off for many.
+    products_at_once: ClassVar[int] = 512
+
+    def pair_blocks(self) -> Iterator[Pairs]:
+        """Yield each pair of rows that is similar, once.
+
+        Rows of a scope are queries to it and to the scopes behind it; within a scope, a pair counts
+        when it is found from its first row.
+        """
+        total = sum(scope.n_allowed for scope in self.scopes)
+        with progress_bar("joining", total, self.progress) as advance:
+            for number, scope in enumerate(self.scopes):
+                rows = _rows_of(scope)
+                by_units = isinstance(scope.source, UnitSource)
+                size = self.queries_at_once if by_units else self.products_at_once
+                for start, stop in blocks(len(rows), size):
+                    yield self._pairs_of(number, rows[start:stop])
+                    advance(stop - start)
+
+    def _pairs_of(self, number: int, rows: IntArray) -> Pairs:
+        """Return the pairs of some rows of a scope with rows behind them."""
+        here, behind = self.scopes[number], self.scopes[number + 1 :]
+        own = _keys_of(here)[rows]
+        queries = self.vectors(own)
+        if isinstance(here.source, PlainRows):
+            here = here._replace(allowed=_from(here, int(rows[0])))
+        found = self._search([here], queries)
+        found = found.kept(found.ids > own[found.queries])
+        if behind:
+            found = Matches.merged([found, self._search(behind, queries)], len(rows))
+        return Pairs(own[found.queries], found.ids, found.scores.astype(np.float32))
+
+    def _search(self, scopes: Sequence[Scope], queries: Float32Array) -> Matches:
+        thresholds = self.plan.thresholds
+        return search_scopes(scopes, queries, self.similarity, thresholds, self.threads)
+
+    def limited_to(self, keys: IntArray) -> SelfJoin:
+        """Return the join of some of the rows."""
+        scopes = [
+            scope._replace(allowed=np.isin(_keys_of(scope), keys, assume_unique=True))
+            for scope in self.scopes
+        ]
+        return replace(self, scopes=scopes)
+
+    def copies(self) -> Copies:
+        """Return which rows have equal vectors."""
+        keys = [_keys_of(scope)[_rows_of(scope)] for scope in self.scopes]
+        return find_copies(np.sort(np.concatenate(keys)), self.vectors)
+
+    def groups(self, copies: Copies, ranks: IntArray, grouping: Grouping) -> FoundGroups:
+        """Return groups of near-duplicates, from a join of distinct vectors.
+
+        Parameters
+        ----------
+        copies : Copies
+            All rows; this is a join of their distinct ones.
+        ranks : ndarray of shape (n_rows,)
+            A number for each row, the lowest for the one to keep before all others.
+        grouping : {"components", "star"}
+            What makes a group.
+        """
+        nodes = copies.distinct
+        node_of = np.searchsorted(nodes, copies.firsts)
+        if grouping == "components":
+            labels, n_pairs = self._components(nodes)
+        else:
+            best = np.full(len(nodes), np.iinfo(np.int64).max)
+            np.minimum.at(best, node_of, ranks)
+            labels, n_pairs = star_labels(best, lambda some: self._near(nodes, some), self.progress)
+        return FoundGroups(list(grouped(labels[node_of])), n_pairs)
+
+    def _components(self, nodes: IntArray) -> tuple[IntArray, int]:
+        components, n_pairs = Components(len(nodes)), 0
+        for pairs in self.pair_blocks():
+            components.join(np.searchsorted(nodes, pairs.left), np.searchsorted(nodes, pairs.right))
+            n_pairs += len(pairs.left)
+        return components.labels(), n_pairs
+
+    def _near(self, nodes: IntArray, some: IntArray) -> Matches:
+        """Return which nodes some of them are near."""
+        found = self._search(self.scopes, self.vectors(nodes[some]))
+        return Matches(found.offsets, np.searchsorted(nodes, found.ids), found.scores, found.spent)
+
+
+def find_copies(keys: IntArray, vectors: Callable[[IntArray], Float32Array]) -> Copies:
+    """Return which of some rows have equal vectors.
+
+    Parameters
+    ----------
+    keys : ndarray of shape (n_rows,)
+        The rows, rising.
+    vectors : callable
+        Returns the vectors of keys.
+    """
+    hashes = np.empty(len(keys), dtype=np.int64)
+    for start, stop in blocks(len(keys), _HASHED_AT_ONCE):
+        hashes[start:stop] = _hashes(vectors(keys[start:stop]))
+    _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
+    firsts = keys[first[group]]
+    # Equal hashes almost always mean equal vectors; almost is looked after.
+    suspects = np.flatnonzero(firsts != keys)
+    for start, stop in blocks(len(suspects), _HASHED_AT_ONCE):
+        some = suspects[start:stop]
+        equal = vectors(keys[some]) == vectors(firsts[some])
+        different = some[~equal.all(axis=1)]
+        firsts[different] = keys[different]
+    return Copies(keys, firsts)
+
+
+def _hashes(vectors: Float32Array) -> IntArray:
+    """Return a number for each vector, the same for equal ones.
+
+    The bits of the entries, as odd multiples of fixed random numbers, added modulo 2⁶⁴.
+    """
+    # −0 and 0 are equal, and their bits are not.
+    bits = (vectors + np.float32(0)).view(np.uint32)
+    rng = np.random.default_rng(0)
+    weights = rng.integers(2**63, size=bits.shape[1], dtype=np.uint64) * np.uint64(2)
+    mixed = bits.astype(np.uint64) * (weights + np.uint64(1))
+    summed = (mixed ^ (mixed >> np.uint64(29))).sum(axis=1, dtype=np.uint64)
+    return np.asarray(summed).view(np.int64)
+
+
+def _keys_of(scope: Scope) -> IntArray:
+    return np.arange(len(scope.source)) if scope.keys is None else scope.keys
+
+
+def _rows_of(scope: Scope) -> IntArray:
+    """Return the rows that count."""
+    if len(scope.allowed):
+        return np.flatnonzero(scope.allowed)
+    return np.arange(len(scope.source))
+
+
+def _from(scope: Scope, row: int) -> BoolArray:
+    """Return which rows count, from one of them on."""
+    allowed = np.arange(len(scope.source)) >= row
+    return allowed & scope.allowed if len(scope.allowed) else allowed
