@@ -4,7 +4,7 @@ Run it with ``python examples/find_near_duplicates.py``.
 """
 
 import memvec
-from memvec.evaluation import count_misses, exact_self_range, load_sample
+from memvec.evaluation import load_sample
 
 SIMILARITY = 0.85
 
@@ -12,21 +12,15 @@ SIMILARITY = 0.85
 def main() -> None:
     sample = load_sample()
     index = memvec.Index.build(sample.vectors, similarity=SIMILARITY, miss_rate=0.01)
-    hits = index.range_search(sample.vectors)
+    found = index.self_join()
+    print(f"{found} above {SIMILARITY}; the closest:")
+    for pair in sorted(found, key=lambda pair: -pair.score)[:5]:
+        left, right = sample.texts[pair.left][:50], sample.texts[pair.right][:50]
+        print(f"{pair.score:.3f}  {left}  |  {right}")
+    print(found.certificate)
 
-    pairs = [
-        (float(score), query, int(other))
-        for query, row in enumerate(hits)
-        for other, score in zip(row.ids, row.scores, strict=True)
-        if query < other
-    ]
-    print(f"{len(pairs)} pairs above {SIMILARITY}; the closest:")
-    for score, left, right in sorted(pairs, reverse=True)[:5]:
-        print(f"{score:.3f}  {sample.texts[left][:50]}  |  {sample.texts[right][:50]}")
-
-    truth = exact_self_range(sample.vectors, SIMILARITY, progress=False)
-    print(f"missed {count_misses(truth, hits).miss_rate:.2%}", end=" ")
-    print(f"for {hits.work.cost_ratio:.1%} of the inner products of a scan")
+    exact = index.self_join(guarantee="exact")
+    print(f"{len(exact) - len(found)} of {len(exact)} pairs were missed.")
 
 
 if __name__ == "__main__":

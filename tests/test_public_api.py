@@ -18,7 +18,10 @@ SURFACE = [
     "MemvecError",
     "TopHits",
     "__version__",
+    "deduplicate",
+    "join",
     "open",
+    "self_join",
 ]
 ROOMS = [
     "assignment",

@@ -22,7 +22,10 @@ __all__ = [
     "MemvecError",
     "TopHits",
     "__version__",
+    "deduplicate",
+    "join",
     "open",
+    "self_join",
 ]
 
 # Importing memvec imports nothing else: a name is fetched from its room when it is first used.
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from memvec.collection import Collection
     from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
     from memvec.errors import MemvecError
-    from memvec.index import Index, IndexConfig
+    from memvec.index import Index, IndexConfig, deduplicate, join, self_join
     from memvec.search import Hits, TopHits
 
     __version__: str
@@ -42,7 +45,10 @@ else:
         "IndexConfig": "memvec.index",
         "MemvecError": "memvec.errors",
         "TopHits": "memvec.search",
+        "deduplicate": "memvec.index",
+        "join": "memvec.index",
         "open": "memvec.collection",
+        "self_join": "memvec.index",
     }
 
     def __getattr__(name: str) -> Any:

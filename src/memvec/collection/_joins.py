@@ -61,7 +61,7 @@ class Joins:
             copies = join.copies()
             keys, ranks = copies.keys, self._ranks(state, copies.keys, keep)
             found = join.limited_to(copies.distinct).groups(copies, ranks, grouping)
-            groups = tuple(self._group(keys[some], ranks[some]) for some in found.members)
+            groups = tuple(self._group(keys[some]) for some in found.members)
             return Duplicates(groups, len(keys), found.n_pairs, join.plan.certificate)
 
         return self._searches.of_one_state(ask)
@@ -98,13 +98,12 @@ class Joins:
         ranks[best_first] = np.arange(len(keys))
         return ranks
 
-    def _group(self, keys: IntArray, ranks: IntArray) -> DuplicateGroup[Id]:
+    def _group(self, keys: IntArray) -> DuplicateGroup[Id]:
         names = ids_of(self._store.catalog, keys)
         if len(names) < len(keys):
             raise MovedError
-        kept = int(keys[np.argmin(ranks)])
-        dropped = [names[key] for key in keys.tolist() if key != kept]
-        return DuplicateGroup(names[kept], dropped)
+        kept, *dropped = (names[key] for key in keys.tolist())
+        return DuplicateGroup(kept, dropped)
 
 
 def _length(item: Item) -> int:

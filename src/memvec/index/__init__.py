@@ -1,5 +1,6 @@
 """The index of a fixed set of vectors: design, build, search, files."""
 
+from memvec.index._arrays import deduplicate, join, self_join
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign
@@ -14,10 +15,13 @@ __all__ = [
     "IndexDesign",
     "MachineCosts",
     "check_enough",
+    "deduplicate",
+    "join",
     "map_index",
     "profile_machine",
     "save_index",
     "scan_by_codes",
+    "self_join",
     "shadow_share",
     "share_of_queries",
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, get_args
 
@@ -29,14 +29,26 @@ from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign
 from memvec.index._files import check_no_segment, load_parts, save_parts
+from memvec.index._joins import (
+    KeptRow,
+    all_pairs,
+    duplicate_rows,
+    ordered_blocks,
+    pairs_of_matches,
+    ranks_to_keep,
+)
 from memvec.index._parts import IndexParts
 from memvec.index._recalibrate import recalibrated, share_of_queries
 from memvec.index._units import MOST_VECTORS
 from memvec.matches import Matches
 from memvec.search import (
     ANYTHING,
+    DuplicateRows,
     Explanation,
+    Grouping,
     Hits,
+    SelfJoin,
+    SimilarPairs,
     Source,
     TopHits,
     UnitSource,
@@ -404,6 +416,143 @@ class Index:
         untested = len(cascade.units.offsets) - 1 - cascade.units.n_tested
         return np.asarray(found.spent[:, 1] > untested) | (found.counts > 0)
 
+    def self_join(
+        self,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        threads: int | None = None,
+        progress: bool | None = None,
+    ) -> SimilarPairs:
+        """Find all pairs of vectors of the index above a similarity.
+
+        Parameters
+        ----------
+        similarity, miss_rate, guarantee, confidence, threads
+            As in :meth:`range_search`.
+        progress : bool, optional
+            Show a bar; None shows it on a terminal.
+
+        Returns
+        -------
+        SimilarPairs
+            Each pair once, `left` < `right`. Its certificate is about queries like the stored
+            vectors: vectors that no unit has seen. The queries of a join are in units themselves,
+            beside what they match, which is found at least as well.
+
+        Examples
+        --------
+        >>> index = Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> index.self_join(similarity=0.7).left
+        array([0])
+        """
+        promise = miss_rate, guarantee, confidence
+        where = "Index.self_join"
+        return all_pairs(join_of_index(self, similarity, promise, threads, progress, where))
+
+    def iter_self_join(
+        self,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        threads: int | None = None,
+        progress: bool | None = None,
+    ) -> Iterator[SimilarPairs]:
+        """Yield what :meth:`self_join` returns, block by block, without holding it in memory.
+
+        Parameters
+        ----------
+        similarity, miss_rate, guarantee, confidence, threads, progress
+            As in :meth:`self_join`.
+        """
+        promise = miss_rate, guarantee, confidence
+        where = "Index.iter_self_join"
+        return ordered_blocks(join_of_index(self, similarity, promise, threads, progress, where))
+
+    def join(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        threads: int | None = None,
+    ) -> SimilarPairs:
+        """Find all pairs of a query and a vector of the index above a similarity.
+
+        Parameters
+        ----------
+        queries, similarity, miss_rate, guarantee, confidence, threads
+            As in :meth:`range_search`, which finds the same.
+
+        Returns
+        -------
+        SimilarPairs
+            `left` are rows of the queries, `right` those of the index.
+
+        Examples
+        --------
+        >>> index = Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> [(pair.left, pair.right) for pair in index.join([[1.0, 0.1], [0.0, 2.0]], 0.8)]
+        [(0, 0), (0, 1), (1, 2)]
+        """
+        hits = self.range_search(
+            queries,
+            similarity,
+            miss_rate=miss_rate,
+            guarantee=guarantee,
+            confidence=confidence,
+            threads=threads,
+        )
+        return pairs_of_matches(hits, hits.certificate)
+
+    def deduplicate(
+        self,
+        similarity: float | None = None,
+        *,
+        keep: KeptRow = "first",
+        scores: ArrayLike | None = None,
+        groups: Grouping = "components",
+        miss_rate: float | None = None,
+        guarantee: Guarantee | None = None,
+        confidence: float | None = None,
+        threads: int | None = None,
+        progress: bool | None = None,
+    ) -> DuplicateRows:
+        """Find groups of near-duplicates and the one of each to keep.
+
+        Parameters
+        ----------
+        similarity, miss_rate, guarantee, confidence, threads, progress
+            As in :meth:`self_join`. Copies of a vector are always found.
+        keep : {"first", "last", "best"}
+            Keep the first row of a group, the last, or that of the highest score; of equals, the
+            first.
+        scores : array_like of shape (n_vectors,), optional
+            How good each row is, for ``keep="best"``.
+        groups : {"components", "star"}
+            "components" puts rows together that a chain of similar pairs connects; its ends may be
+            unlike. "star" keeps rows in the order of `keep`, and drops only what is similar to a
+            kept row itself.
+
+        Examples
+        --------
+        >>> index = Index.build([[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]])
+        >>> index.deduplicate(similarity=0.7, keep="best", scores=[1, 2, 0]).groups
+        (DuplicateGroup(kept=1, dropped=[0]),)
+        """
+        where = "Index.deduplicate"
+        promise = miss_rate, guarantee, confidence
+        ranks = ranks_to_keep(len(self), keep, scores, groups, where)
+        join = join_of_index(self, similarity, promise, threads, progress, where)
+        copies = join.copies()
+        return duplicate_rows(join.limited_to(copies.distinct), copies, ranks, groups)
+
     def explain(
         self,
         query: ArrayLike,
@@ -448,8 +597,7 @@ class Index:
         parts = self._parts
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         plan = parts.range_plan(level, request, where)
-        units = parts.units.cascade.units
-        vector = units.vectors[units.places[key]]
+        [vector] = parts.vectors(np.array([key]))
         searched = parts.searched
         return explain(parts.units, vector, key, key, rows[0], level, plan, searched, plot=plot)
 
@@ -722,6 +870,22 @@ def map_index(path: str | os.PathLike[str]) -> tuple[Index, MappedFolder]:
     """Open an index as :meth:`Index.open` does; return its files, too, which it shares."""
     parts, folder = load_parts(path, verify=False)
     return Index(parts, Path(path).absolute()), folder
+
+
+def join_of_index(
+    index: Index,
+    similarity: float | None,
+    promise: tuple[float | None, Guarantee | None, float | None],
+    threads: int | None,
+    progress: bool | None,
+    where: str,
+) -> SelfJoin:
+    """Return the join of an index with itself; `promise` is miss rate, guarantee, confidence."""
+    parts, threads = index._parts, checks.threads(threads, where)
+    level = index._similarity(similarity, where)
+    request = parts.promises.default.replaced(*promise, where)
+    plan = parts.range_plan(level, request, where)
+    return SelfJoin(parts.scopes, parts.vectors, level, plan, threads, progress)
 
 
 def _hits(found: Matches, certificate: Certificate, parts: IndexParts) -> Hits:

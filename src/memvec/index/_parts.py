@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from memvec.guarantee import (
     Calibration,
     Evidence,
@@ -71,6 +73,11 @@ class IndexParts:
         )
         default = Request(made.miss_rate, made.guarantee, made.confidence, explicit=False)
         return Promises(calibration, default)
+
+    def vectors(self, rows: IntArray) -> Float32Array:
+        """Return the vectors of rows of the array that the index was built from."""
+        units = self.units.cascade.units
+        return np.ascontiguousarray(units.vectors[units.places[rows]])
 
     def range_plan(self, similarity: float, request: Request, where: str) -> Plan:
         """Return how to find everything above a similarity."""

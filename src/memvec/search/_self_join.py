@@ -64,7 +64,8 @@ class FoundGroups(NamedTuple):
     Attributes
     ----------
     members : list of ndarray
-        Places among all rows, rising; groups in the order of their first members.
+        Places among all rows: that of the one to keep, then the others, rising. Groups come in the
+        order of the lowest place in each.
     n_pairs : int
         Pairs of different vectors that were found.
     """
@@ -102,7 +103,7 @@ class SelfJoin:
     #: Rows that are queries at the same time: their matches are held in memory together.
     queries_at_once: ClassVar[int] = 64
     #: Rows that are compared by products of matrices, which pay off for many.
-    products_at_once: ClassVar[int] = 512
+    products_at_once: ClassVar[int] = 2048
 
     def pair_blocks(self) -> Iterator[Pairs]:
         """Yield each pair of rows that is similar, once.
@@ -170,7 +171,9 @@ class SelfJoin:
             best = np.full(len(nodes), np.iinfo(np.int64).max)
             np.minimum.at(best, node_of, ranks)
             labels, n_pairs = star_labels(best, lambda some: self._near(nodes, some), self.progress)
-        return FoundGroups(list(grouped(labels[node_of])), n_pairs)
+        members = [_best_first(some, ranks) for some in grouped(labels[node_of])]
+        # A label is the smallest of a component, and the centre of a star.
+        return FoundGroups(sorted(members, key=np.min), n_pairs)
 
     def _components(self, nodes: IntArray) -> tuple[IntArray, int]:
         components, n_pairs = Components(len(nodes)), 0
@@ -183,6 +186,11 @@ class SelfJoin:
         """Return which nodes some of them are near."""
         found = self._search(self.scopes, self.vectors(nodes[some]))
         return Matches(found.offsets, np.searchsorted(nodes, found.ids), found.scores, found.spent)
+
+
+def _best_first(places: IntArray, ranks: IntArray) -> IntArray:
+    best = np.argmin(ranks[places])
+    return np.concatenate([places[best : best + 1], np.delete(places, best)])
 
 
 def find_copies(keys: IntArray, vectors: Callable[[IntArray], Float32Array]) -> Copies:

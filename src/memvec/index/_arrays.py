@@ -1,0 +1,252 @@
+"""One call for an array: its similar pairs, its duplicates, its join with another array."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple, get_args
+
+import numpy as np
+
+from memvec import checks
+from memvec.evaluation import exact_range
+from memvec.guarantee import Guarantee, complete_plan
+from memvec.index._index import Index, join_of_index
+from memvec.index._joins import (
+    KeptRow,
+    all_pairs,
+    duplicate_rows,
+    pairs_of_matches,
+    ranks_to_keep,
+)
+from memvec.search import (
+    DuplicateRows,
+    Grouping,
+    PlainRows,
+    Scope,
+    SelfJoin,
+    SimilarPairs,
+    find_copies,
+)
+from memvec.types import ArrayLike, Float32Array, IntArray
+
+# Where each row has at most so many to be compared with, the product of matrices is faster than an
+# index: 6,000 rows of 384 dimensions take as long as building an index takes for each row.
+_FEW_OTHERS = 6_000
+# Queries that an index of the other array is calibrated on.
+_CALIBRATED_ON = 2_000
+
+
+class _Asked(NamedTuple):
+    """What is asked for, checked."""
+
+    similarity: float
+    miss_rate: float
+    guarantee: Guarantee
+    confidence: float
+    threads: int | None
+    progress: bool | None
+
+    @classmethod
+    def checked(
+        cls,
+        similarity: float,
+        promise: tuple[float, Guarantee, float],
+        threads: int | None,
+        progress: bool | None,
+        where: str,
+    ) -> _Asked:
+        miss_rate, guarantee, confidence = promise
+        return cls(
+            checks.similarity(similarity, where),
+            checks.miss_rate(miss_rate, where),
+            checks.choice(guarantee, "guarantee", where, get_args(Guarantee)),
+            checks.miss_rate(confidence, where, "confidence"),
+            checks.threads(threads, where),
+            progress,
+        )
+
+    def index_of(self, rows: Float32Array, queries: Float32Array | None = None) -> Index:
+        """Return an index of some rows, for what is asked."""
+        return Index.build(
+            rows,
+            similarity=self.similarity,
+            miss_rate=self.miss_rate,
+            guarantee=self.guarantee,
+            confidence=self.confidence,
+            queries=queries,
+            progress=self.progress,
+        )
+
+    def by_products(self, n_others: float) -> bool:
+        """Tell whether everything is compared."""
+        return self.guarantee == "exact" or n_others <= _FEW_OTHERS
+
+
+def self_join(
+    vectors: ArrayLike,
+    similarity: float = 0.9,
+    *,
+    miss_rate: float = 0.01,
+    guarantee: Guarantee = "expected",
+    confidence: float = 0.95,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> SimilarPairs:
+    """Find all pairs of rows of an array above a similarity.
+
+    Up to 12,000 rows, all pairs are compared and nothing is missed. More rows are indexed.
+
+    Parameters
+    ----------
+    vectors : array_like of shape (n_vectors, dim)
+        float16, float32 or float64; rows are scaled to norm 1. Zero, NaN and infinite rows are
+        refused.
+    similarity : float, default 0.9
+        α₀ in (0, 1], the cosine of a pair. At 1 exact copies are found.
+    miss_rate : float, default 0.01
+        ε in (0, 1), the share of pairs that may be missed.
+    guarantee : {"expected", "model", "high_probability", "exact"}
+        How that is promised. "exact" compares all pairs.
+    confidence : float, default 0.95
+        1 − δ in (0, 1), for "high_probability".
+    threads : int, optional
+        How many threads share the queries; the answer does not depend on it.
+    progress : bool, optional
+        Show bars; None shows them on a terminal.
+
+    Returns
+    -------
+    SimilarPairs
+        Each pair once, `left` < `right`. Its certificate is about queries like the stored vectors:
+        vectors that no unit has seen. The queries of a join are in units themselves, beside what
+        they match, which is found at least as well.
+
+    Examples
+    --------
+    >>> import memvec
+    >>> found = memvec.self_join([[1, 0], [0, 1], [1, 0.1], [0.1, 1]])
+    >>> found
+    SimilarPairs(2 pairs)
+    >>> found.left, found.right
+    (array([0, 1]), array([2, 3]))
+    """
+    where = "memvec.self_join"
+    asked = _Asked.checked(similarity, (miss_rate, guarantee, confidence), threads, progress, where)
+    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+    return all_pairs(_join_of(rows, np.arange(len(rows)), asked, where))
+
+
+def deduplicate(
+    vectors: ArrayLike,
+    similarity: float = 0.9,
+    *,
+    keep: KeptRow = "first",
+    scores: ArrayLike | None = None,
+    groups: Grouping = "components",
+    miss_rate: float = 0.01,
+    guarantee: Guarantee = "expected",
+    confidence: float = 0.95,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> DuplicateRows:
+    """Find groups of near-duplicates among the rows of an array, and the row of each to keep.
+
+    Up to 12,000 different rows, all pairs are compared and nothing is missed. More rows are
+    indexed.
+
+    Parameters
+    ----------
+    vectors, similarity, miss_rate, guarantee, confidence, threads, progress
+        As in :func:`self_join`. Copies of a vector are always found.
+    keep : {"first", "last", "best"}
+        Keep the first row of a group, the last, or that of the highest score; of equals, the first.
+    scores : array_like of shape (n_vectors,), optional
+        How good each row is, for ``keep="best"``.
+    groups : {"components", "star"}
+        "components" puts rows together that a chain of similar pairs connects; its ends may be
+        unlike. "star" keeps rows in the order of `keep`, and drops only what is similar to a kept
+        row itself.
+
+    Returns
+    -------
+    DuplicateRows
+        `kept` and `drop`, the groups, and `expected_missed`: about how many pairs may be left.
+
+    Examples
+    --------
+    >>> import memvec
+    >>> found = memvec.deduplicate([[1, 0], [0, 1], [1, 0.1], [1, 0]], similarity=0.9)
+    >>> found
+    DuplicateRows(1 groups, 2 of 4 to drop)
+    >>> found.kept
+    array([0, 1])
+    """
+    where = "memvec.deduplicate"
+    asked = _Asked.checked(similarity, (miss_rate, guarantee, confidence), threads, progress, where)
+    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+    ranks = ranks_to_keep(len(rows), keep, scores, groups, where)
+    copies = find_copies(np.arange(len(rows)), rows.__getitem__)
+    return duplicate_rows(_join_of(rows, copies.distinct, asked, where), copies, ranks, groups)
+
+
+def join(
+    left: ArrayLike,
+    right: ArrayLike,
+    similarity: float = 0.9,
+    *,
+    miss_rate: float = 0.01,
+    guarantee: Guarantee = "expected",
+    confidence: float = 0.95,
+    threads: int | None = None,
+    progress: bool | None = None,
+) -> SimilarPairs:
+    """Find all pairs of a row of one array and a row of another above a similarity.
+
+    The larger array is indexed, and the smaller one is asked. Where the smaller one has at most
+    6,000 rows, all pairs are compared instead, and nothing is missed.
+
+    Parameters
+    ----------
+    left, right : array_like of shape (n_vectors, dim)
+        As `vectors` of :func:`self_join`, of the same dimension.
+    similarity, miss_rate, guarantee, confidence, threads, progress
+        As in :func:`self_join`.
+
+    Returns
+    -------
+    SimilarPairs
+        Rows of `left` and of `right`. Its certificate is about queries like the rows of the smaller
+        array: 2,000 of them, drawn at random, are calibrated on.
+
+    Examples
+    --------
+    >>> import memvec
+    >>> [(pair.left, pair.right) for pair in memvec.join([[1, 0], [0, 1]], [[1, 0.1]])]
+    [(0, 0)]
+    """
+    where = "memvec.join"
+    asked = _Asked.checked(similarity, (miss_rate, guarantee, confidence), threads, progress, where)
+    first = checks.unit_rows(left, "left", where, copy=False)
+    second = checks.unit_rows(right, "right", where, dim=first.shape[1], copy=False)
+    swapped = len(first) > len(second)
+    queries, rows = (second, first) if swapped else (first, second)
+    if asked.by_products(len(queries)):
+        found = exact_range(rows, queries, asked.similarity, progress=progress)
+        certificate = complete_plan(asked.similarity).certificate
+        return pairs_of_matches(found, certificate, swapped=swapped)
+    drawn = np.random.default_rng(0).choice(len(queries), _CALIBRATED_ON, replace=False)
+    index = asked.index_of(rows, queries[np.sort(drawn)])
+    hits = index.range_search(queries, shadow=0.0, threads=asked.threads)
+    return pairs_of_matches(hits, hits.certificate, swapped=swapped)
+
+
+def _join_of(rows: Float32Array, keys: IntArray, asked: _Asked, where: str) -> SelfJoin:
+    """Return the join of some rows: of all their pairs, or by an index of them."""
+    chosen = rows if len(keys) == len(rows) else rows[keys]
+    if asked.by_products(len(keys) / 2):
+        scope, plan = Scope(PlainRows(chosen), keys), complete_plan(asked.similarity)
+        threads, progress = asked.threads, asked.progress
+        return SelfJoin([scope], rows.__getitem__, asked.similarity, plan, threads, progress)
+    index = asked.index_of(chosen)
+    found = join_of_index(index, None, (None, None, None), asked.threads, asked.progress, where)
+    return replace(found, scopes=[Scope(index.source, keys)], vectors=rows.__getitem__)
