@@ -111,7 +111,7 @@ class SelfJoin:
         Rows of a scope are queries to it and to the scopes behind it; within a scope, a pair counts
         when it is found from its first row.
         """
-        total = sum(scope.n_allowed for scope in self.scopes)
+        total = sum(len(_rows_of(scope)) for scope in self.scopes)
         with progress_bar("joining", total, self.progress) as advance:
             for number, scope in enumerate(self.scopes):
                 rows = _rows_of(scope)
