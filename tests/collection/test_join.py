@@ -18,6 +18,7 @@ DIM = 5
 def _small_segments_are_searched(monkeypatch):
     monkeypatch.setattr(UnitSource, "few_rows", 5)
     monkeypatch.setattr(SelfJoin, "queries_at_once", 7)
+    monkeypatch.setattr(SelfJoin, "products_at_once", 7)
 
 
 @pytest.fixture

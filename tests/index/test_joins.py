@@ -56,6 +56,17 @@ def test_pairs_of_an_index_are_those_of_its_array(seed, similarity):
     assert [pair for block in blocks for pair in block] == list(found)
 
 
+@pytest.mark.parametrize("share", [-1.0, 2.0])
+@pytest.mark.parametrize("groups", ["components", "star"])
+def test_products_and_bounds_find_the_same(monkeypatch, share, groups):
+    rows = some_rows(5)
+    index = memvec.Index.build(rows, similarity=0.9, guarantee="exact")
+    monkeypatch.setattr(SelfJoin, "share_tested", share)
+    assert list(index.self_join()) == array_pairs(rows, 0.9)
+    found = index.deduplicate(groups=groups)
+    assert as_groups(found) == array_groups(rows, 0.9, range(len(rows)), groups)
+
+
 @settings(deadline=None, max_examples=25)
 @given(
     st.integers(0, 99),

@@ -15,9 +15,6 @@ from memvec.types import IntArray
 #: What makes a group: a chain of similar pairs, or a centre that all are similar to.
 Grouping = Literal["components", "star"]
 
-# Centres that are tried at the same time.
-_CENTRES_AT_ONCE = 64
-
 
 class Components:
     """Connected components of a graph whose edges come in blocks, and are not kept.
@@ -72,7 +69,7 @@ def grouped(labels: IntArray) -> list[IntArray]:
 
 
 def star_labels(
-    ranks: IntArray, near: Callable[[IntArray], Matches], progress: bool | None
+    ranks: IntArray, near: Callable[[IntArray], Matches], at_once: int, progress: bool | None
 ) -> tuple[IntArray, int]:
     """Return of each node the centre that it belongs to, and how many pairs that took.
 
@@ -84,11 +81,13 @@ def star_labels(
         The lowest for the node that becomes a centre before all others.
     near : callable
         Returns which nodes some nodes are near.
+    at_once : int
+        How many nodes that is asked of at the same time.
     """
     labels, n_pairs = np.full(len(ranks), -1), 0
     order = np.argsort(ranks)
     with progress_bar("grouping", len(order), progress) as advance:
-        for start, stop in blocks(len(order), _CENTRES_AT_ONCE):
+        for start, stop in blocks(len(order), at_once):
             some = order[start:stop]
             some = some[labels[some] < 0]
             n_pairs += _cover(labels, some, near(some))
