@@ -168,7 +168,7 @@ class SelfJoin:
         by_units = all(
             isinstance(scope.source, UnitSource) and not by_products
             for scope, by_products in zip(self.scopes, self._by_products, strict=True)
-            if scope.n_allowed
+            if len(_rows_of(scope))
         )
         return self.queries_at_once if by_units else self.products_at_once
 
