@@ -125,6 +125,7 @@ def test_columns_of_polars_are_accepted():
         ([None, [1.0, 2.0]], InvalidValueError, "Got None in row 0"),
         ([np.eye(2), np.eye(2)], InvalidValueError, r"rows of one length.*\(2, 2\) in row 0"),
         (["a", "b"], InvalidTypeError, "dtype object"),
+        ([[[1.0], [1.0, 2.0]], [1.0]], InvalidTypeError, r"Got a row \(.*inhomogeneous"),
         ([["a", "b"], ["c", "d"]], InvalidTypeError, "dtype <U1"),
         ([[1.0, None], [1.0, 2.0]], InvalidTypeError, "dtype object"),
         (

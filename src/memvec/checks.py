@@ -191,7 +191,10 @@ def _stacked(column: AnyArray, name: str, where: str) -> AnyArray:
 
     A column of anything else is returned as it is.
     """
-    rows = [np.asanyarray(row) for row in column]
+    try:
+        rows = [np.asanyarray(row) for row in column]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise bad_type(name, where, "an array of real numbers", f"a row ({error})") from None
     if all(row.ndim == 0 for row in rows):
         return column
     for number, row in enumerate(rows):

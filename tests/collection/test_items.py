@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memvec
-from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.errors import InvalidTypeError, InvalidValueError, StorageError
 from memvec.files import read_blocks
 from naive import unit_rows
 
@@ -329,6 +329,23 @@ def test_a_refused_block_leaves_those_before_it(collection, vectors):
     with pytest.raises(InvalidValueError, match=r"must be 2, one a vector. Got 1 ids"):
         collection.add(iter([vectors[:2], vectors[2:4]]), ids=["a", "b", "c"])
     assert list(collection) == [0, 1, 2, 3, 4, "a", "b"]
+    with pytest.raises(InvalidValueError, match="of dimension 8. Got dimension 1"):
+        collection.add(iter([1.0]), ids=["c"])
     for wrong in ("abc", {"a": 1}, 5):
         with pytest.raises(InvalidTypeError, match="an iterable, one a vector of all blocks"):
             collection.add(iter([vectors[:3]]), ids=wrong)
+
+
+def test_blocks_stop_where_the_collection_is_closed(path, vectors):
+    def closing():
+        yield vectors[:2]
+        collection.close()
+        yield vectors[2:4]
+
+    collection = memvec.open(path, dim=DIM)
+    with pytest.raises(InvalidValueError, match="was closed"):
+        collection.add(closing())
+    with memvec.open(path, read_only=True) as reader:
+        assert list(reader) == [0, 1]
+        with pytest.raises(StorageError, match="was opened with read_only=True"):
+            reader.add(iter([]))

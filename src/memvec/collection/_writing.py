@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -52,64 +52,30 @@ class Writing:
 
         Of an iterator, each block is a transaction of its own.
         """
-        if isinstance(vectors, Iterator):
-            return self._insert_blocks(vectors, ids, metadata, where, replace=replace)
-        return self._insert_block(vectors, ids, metadata, where, 0, replace=replace)
-
-    def _insert_blocks(
-        self,
-        blocks: Iterator[Any],
-        ids: object,
-        metadata: object,
-        where: str,
-        *,
-        replace: bool,
-    ) -> list[Id]:
-        """Add items block by block; ids and metadata, where given, are those of all blocks."""
         self._store.check_writable()
-        names = _one_by_one(ids, "ids", where)
-        texts = _one_by_one(metadata, "metadata", where)
         named: list[Id] = []
-        for block in blocks:
-            rows, own_ids, own_texts = _parts_of(block, where)
-            some_ids = own_ids if names is None else list(islice(names, len(rows)))
-            some_texts = own_texts if texts is None else list(islice(texts, len(rows)))
-            named += self._insert_block(
-                rows, some_ids, some_texts, where, len(named), replace=replace
-            )
-        for name, given in (("ids", names), ("metadata", texts)):
-            if given is not None and next(given, given) is not given:
-                raise checks.bad_value(name, where, f"{len(named)}, one a vector", "more")
+        for block in _blocks(vectors, ids, metadata, where):
+            rows, plain, texts = self._checked(block, where, len(named), replace=replace)
+            # Where warnings are errors: now, and not when everything is written.
+            self._sealer.complain()
+            named += self._write_items(rows, plain, texts, where, replace=replace)
+            self._sealer.look()
         return named
 
-    def _insert_block(
-        self,
-        vectors: ArrayLike,
-        ids: object,
-        metadata: object,
-        where: str,
-        first_row: int,
-        *,
-        replace: bool,
-    ) -> list[Id]:
-        """Add items in one transaction; errors count rows from `first_row`."""
-        self._store.check_writable()
-        array = checks.numbers(vectors, "vectors", where)
-        if array.ndim == 1 and len(array):
-            array = array[np.newaxis]
-            ids = [ids] if is_one_id(ids) else ids
-            metadata = [metadata] if isinstance(metadata, Mapping) else metadata
+    def _checked(
+        self, block: _Block, where: str, first_row: int, *, replace: bool
+    ) -> tuple[Float32Array, list[Id] | None, list[str]]:
+        """Return rows, ids and metadata as they are written; errors count rows from `first_row`."""
+        self._store.check_writable()  # what gives the blocks may have closed the collection
         dim = self._store.settings.dim
-        rows = checks.unit_rows(array, "vectors", where, dim=dim, first_row=first_row, copy=False)
-        texts = checked_metadata(metadata, len(rows), where, first_row=first_row)
+        rows = checks.unit_rows(
+            block.vectors, "vectors", where, dim=dim, first_row=first_row, copy=False
+        )
+        texts = checked_metadata(block.metadata, len(rows), where, first_row=first_row)
         plain = None
-        if ids is not None or replace:
-            plain = checked_ids(ids, where, n_rows=len(rows))
-        # Where warnings are errors: now, and not when everything is written.
-        self._sealer.complain()
-        named = self._write_items(rows, plain, texts, where, replace=replace)
-        self._sealer.look()
-        return named
+        if block.ids is not None or replace:
+            plain = checked_ids(block.ids, where, n_rows=len(rows))
+        return rows, plain, texts
 
     def _write_items(
         self,
@@ -183,6 +149,47 @@ class Writing:
         self._sealer.end(close)
 
 
+class _Block(NamedTuple):
+    """What one transaction writes, not checked yet."""
+
+    vectors: FloatArray
+    ids: object
+    metadata: object
+
+
+def _blocks(vectors: Vectors, ids: object, metadata: object, where: str) -> Iterator[_Block]:
+    """Yield the blocks of an iterator, with their share of ids and metadata; or the one array."""
+    if isinstance(vectors, Iterator):
+        yield from _shared_out(vectors, ids, metadata, where)
+        return
+    array = checks.numbers(vectors, "vectors", where)
+    if array.ndim == 1 and len(array):
+        array = array[np.newaxis]
+        ids = [ids] if is_one_id(ids) else ids
+        metadata = [metadata] if isinstance(metadata, Mapping) else metadata
+    yield _Block(array, ids, metadata)
+
+
+def _shared_out(
+    blocks: Iterator[Any], ids: object, metadata: object, where: str
+) -> Iterator[_Block]:
+    """Yield blocks; ids and metadata, where given, are those of all blocks together."""
+    names, texts = _one_by_one(ids, "ids", where), _one_by_one(metadata, "metadata", where)
+    n_rows = 0
+    for block in blocks:
+        own = block if isinstance(block, VectorBlock) else VectorBlock(n_rows, block)
+        rows = np.atleast_2d(checks.numbers(own.vectors, "vectors", where))
+        n_rows += len(rows)
+        yield _Block(
+            rows,
+            own.ids if names is None else list(islice(names, len(rows))),
+            own.metadata if texts is None else list(islice(texts, len(rows))),
+        )
+    for name, given in (("ids", names), ("metadata", texts)):
+        if given is not None and next(given, given) is not given:
+            raise checks.bad_value(name, where, f"{n_rows}, one a vector", "more")
+
+
 def _one_by_one(given: object, name: str, where: str) -> Iterator[Any] | None:
     """Return what comes with all blocks together, to be taken block by block."""
     if given is None:
@@ -191,12 +198,3 @@ def _one_by_one(given: object, name: str, where: str) -> Iterator[Any] | None:
         expected = "an iterable, one a vector of all blocks"
         raise checks.bad_type(name, where, expected, type(given).__name__)
     return iter(given)
-
-
-def _parts_of(block: Any, where: str) -> tuple[FloatArray, object, object]:
-    """Return vectors, ids and metadata of a block, as an array or as files are read."""
-    ids = metadata = None
-    if isinstance(block, VectorBlock):
-        block, ids, metadata = block.vectors, block.ids, block.metadata
-    array = checks.numbers(block, "vectors", where)
-    return array[np.newaxis] if array.ndim == 1 else array, ids, metadata
