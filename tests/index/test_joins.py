@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 
 import memvec
 from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.guarantee import Certificate
 from memvec.index import _arrays
-from memvec.search import SelfJoin
+from memvec.search import SelfJoin, SimilarPairs
 from naive import array_groups, array_pairs, canonical_score, unit_rows
 
 DIM = 6
@@ -133,6 +134,17 @@ def test_answer_says_how_many_pairs_may_be_left():
     assert pairs.expected_missed == int(np.ceil(bound / (1 - bound) * len(pairs)))
     assert repr(pairs).endswith(f" pairs, about {pairs.expected_missed} pairs may be left)")
     assert repr(found).endswith(f" to drop, about {found.expected_missed} pairs may be left)")
+
+
+@pytest.mark.parametrize(
+    ("n_pairs", "text"),
+    [(0, "(0 pairs)"), (1, "(1 pairs, about 1 pair may be left)"), (500, ", about 6 pairs may be")],
+)
+def test_pairs_left_are_counted_in_words(n_pairs, text):
+    rows = np.arange(n_pairs)
+    certificate = Certificate("expected", 0.9, 0.02, 0.01)
+    found = SimilarPairs(rows, rows + 1, np.ones(n_pairs, np.float32), certificate)
+    assert text in repr(found)
 
 
 def test_ten_thousand_copies_are_one_group():

@@ -105,10 +105,12 @@ def dedup(
         found = opened.deduplicate(similarity, keep=keep, groups=groups, **asked)
         drop = set(found.drop)
         chosen = found.drop if dropped else [name for name in opened if name not in drop]
+    n_left = found.expected_missed
+    left = f"Pairs that may be left: about {n_left:,}. " if n_left else ""
     promise = str(found.certificate).splitlines()[0]  # JSON has all of it
     echo(
         f"{found.n_items:,} vectors, {len(found.groups):,} groups above {similarity:g}: "
-        f"{found.n_items - len(drop):,} to keep, {len(drop):,} to drop. {promise}",
+        f"{found.n_items - len(drop):,} to keep, {len(drop):,} to drop. {left}{promise}",
         err=True,
     )
     _write(found, chosen, "dropped" if dropped else "kept", out, as_json=as_json)
@@ -121,6 +123,7 @@ def _write(
         echo_json(
             {
                 "items": found.n_items,
+                "expected_missed": found.expected_missed,
                 name: chosen,
                 "groups": [group._asdict() for group in found.groups],
                 "certificate": certificate_record(found.certificate),

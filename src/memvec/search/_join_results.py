@@ -128,4 +128,6 @@ def _expected_missed(certificate: Certificate, n_found: int) -> int:
 
 
 def _left_over(n_pairs: int) -> str:
-    return f", about {n_pairs:,} pairs may be left" if n_pairs else ""
+    if not n_pairs:
+        return ""
+    return f", about {n_pairs:,} {'pair' if n_pairs == 1 else 'pairs'} may be left"
