@@ -14,7 +14,6 @@ from memvec.kernels import blocks
 from memvec.matches import Matches
 from memvec.progress import progress_bar
 from memvec.search._groups import Components, Grouping, grouped, star_labels
-from memvec.search._plain_rows import PlainRows
 from memvec.search._searcher import Scope, compare_scopes, search_scopes
 from memvec.search._source import UnitSource
 from memvec.types import BoolArray, Float32Array, IntArray
@@ -130,7 +129,7 @@ class SelfJoin:
         here, behind = self.scopes[number], self.scopes[number + 1 :]
         own = _keys_of(here)[rows]
         queries = self.vectors(own)
-        if isinstance(here.source, PlainRows):
+        if not isinstance(here.source, UnitSource):
             here = here._replace(allowed=_from(here, int(rows[0])))
         found = self._search(here, self._by_products[number], queries)
         found = found.kept(found.ids > own[found.queries])
