@@ -39,6 +39,11 @@ def _check_no_collection(folder: Path) -> None:
 
 def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> dict[str, FileSum]:
     """Write all arrays and settings to a folder, atomically; return what was written."""
+    return write_folder(path, *contents_of(parts), where="Index.save")
+
+
+def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return all arrays and settings of an index, as they are saved."""
     cascade = parts.units.cascade
     units = cascade.units
     arrays = _fields(units)
@@ -71,7 +76,7 @@ def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> dict[str, Fil
     if table is not None:
         meta["evidence"]["table"] = table.checksum
         arrays |= {f"calibration_{name}": array for name, array in _fields(table).items()}
-    return write_folder(path, arrays, meta, where="Index.save")
+    return arrays, meta
 
 
 _CODE_ARRAYS = (
@@ -97,7 +102,7 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexPart
         _check_no_collection(Path(path))
         raise
     try:
-        return _assembled(folder.arrays, folder.meta), folder
+        return assembled(folder.arrays, folder.meta), folder
     except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = f"{error}" if isinstance(error, ValueError) else f"{error!r}"
         raise CorruptIndexError(
@@ -105,7 +110,8 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexPart
         ) from error
 
 
-def _assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
+def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
+    """Return the index that arrays and settings make, everything checked."""
     design = saved_design(meta.get("design"))
     has_codes = design.config.codes != "none"
     codes = saved_codes(meta.get("codes"), design.config) if has_codes else None

@@ -6,7 +6,7 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from memvec.index._joins import (
     ranks_to_keep,
 )
 from memvec.index._parts import IndexParts
+from memvec.index._pickling import by_value, is_index, of_value, opened_again, state_of
 from memvec.index._recalibrate import recalibrated, share_of_queries
 from memvec.index._units import MOST_VECTORS
 from memvec.matches import Matches
@@ -99,6 +100,8 @@ class Index:
         # Both lie here alone, so that one assignment replaces what searches use.
         self._live = _Live(parts, Monitor(made.config.seed))
         self._path = path
+        # What the folder holds; a new calibration is in memory alone.
+        self._saved = None if path is None else parts
         self._shadow = shadow_share(made.expected_microseconds, made.n_vectors, made.dim)
         self._dim = made.dim
 
@@ -190,6 +193,7 @@ class Index:
         array([0])
         """
         save_index(self, path)
+        self._path, self._saved = Path(path).absolute(), self._parts
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Index:
@@ -846,7 +850,21 @@ class Index:
         moved = source_on(device, self._parts.units, "Index.to")
         made = Index(dataclasses.replace(self._parts, moved=moved), self._path)
         made._shadow = self._shadow
+        made._saved = made._parts if self._saved is self._parts else None
         return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the path of a folder that holds this very index, and everything otherwise.
+
+        What was seen of live queries, and a device, stay behind.
+        """
+        parts, path = self._parts, self._path
+        if self._saved is parts and path is not None and is_index(path):
+            return _opened_again, (os.fspath(path), state_of(parts)), self._shadow
+        return _of_value, by_value(parts), self._shadow
+
+    def __setstate__(self, shadow: float) -> None:
+        self._shadow = shadow
 
     def _asked(
         self, queries: ArrayLike, threads: int | None, where: str
@@ -864,6 +882,14 @@ def save_index(index: Index, path: str | os.PathLike[str]) -> dict[str, FileSum]
     """Save an index as :meth:`Index.save` does; return size and CRC-32 of every file by name."""
     check_no_segment(path, "Index.save")
     return save_parts(index._parts, path)
+
+
+def _opened_again(path: str, state: tuple[str, str]) -> Index:
+    return Index(opened_again(path, state), Path(path))
+
+
+def _of_value(arrays: dict[str, Any], meta: str) -> Index:
+    return Index(of_value(arrays, meta))
 
 
 def map_index(path: str | os.PathLike[str]) -> tuple[Index, MappedFolder]:
