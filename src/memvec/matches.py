@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memvec.checks import message
-from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec import checks
 from memvec.types import ArrayLike, BoolArray, Float32Array, Float64Array, IntArray
 
 # What is counted of each query: unit tests, units visited, members tested, whole codes tested,
@@ -71,7 +70,7 @@ class Matches:
         if [len(row) for row in values] != sizes:
             expected = f"as long as the ids of each query, {sizes}"
             got = f"lengths {[len(row) for row in values]}"
-            raise InvalidValueError(message("scores", "Matches.from_rows", expected, got))
+            raise checks.bad_value("scores", "Matches.from_rows", expected, got)
         none = np.zeros((len(rows), N_COUNTS), np.int64)
         return cls.of_rows(list(map(MatchRow, rows, values)), none)
 
@@ -181,10 +180,10 @@ def _id_row(row: ArrayLike | set[int]) -> IntArray:
         array: Any = np.asarray(sorted(row) if isinstance(row, set | frozenset) else row)
     except ValueError:  # ragged
         where = "Matches.from_rows"
-        raise InvalidTypeError(message("ids", where, expected, repr(row))) from None
+        raise checks.bad_type("ids", where, expected, repr(row)) from None
     if array.ndim != 1 or (array.dtype.kind not in "iu" and array.size > 0):
         got = f"a row of shape {array.shape} and dtype {array.dtype}"
-        raise InvalidTypeError(message("ids", "Matches.from_rows", expected, got))
+        raise checks.bad_type("ids", "Matches.from_rows", expected, got)
     return np.asarray(array, dtype=np.int64)
 
 

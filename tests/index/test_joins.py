@@ -228,3 +228,37 @@ def test_centre_of_a_star_is_near_all_that_it_drops():
 def test_wrong_arguments_are_refused(call, error, text):
     with pytest.raises(error, match=text):
         call(some_rows(0))
+
+
+def pairs_of_rows(rng):
+    base = unit_rows(rng.standard_normal((10_000, 128)))
+    return np.concatenate([base, base + 0.6 * unit_rows(rng.standard_normal(base.shape))])
+
+
+def clustered(rng, dim, n_clusters, noise):
+    centres = rng.standard_normal((n_clusters, dim))[rng.integers(n_clusters, size=20_000)]
+    return centres + noise * rng.standard_normal(centres.shape)
+
+
+LARGE = {
+    "loose clusters": (lambda rng: clustered(rng, 64, 4000, 0.55), 0.7),
+    "uniform in pairs": (pairs_of_rows, 0.8),
+    "low rank": (lambda rng: clustered(rng, 12, 1500, 0.5) @ rng.standard_normal((12, 64)), 0.9),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LARGE)
+@pytest.mark.parametrize("seed", range(3))
+def test_joins_miss_no_more_than_was_asked(name, seed):
+    make, similarity = LARGE[name]
+    rows = make(np.random.default_rng([seed, 5]))
+    index = memvec.Index.build(rows, similarity=similarity, miss_rate=0.05, progress=False)
+    found = index.self_join(progress=False)
+    truth = memvec.self_join(rows, similarity, guarantee="exact", progress=False)
+    places = [pairs.left * len(rows) + pairs.right for pairs in (truth, found)]
+    missed = np.bincount(truth.left, ~np.isin(*places), len(rows))
+    total = np.bincount(truth.left, minlength=len(rows))
+    shares = missed[total > 0] / total[total > 0]
+    error = np.std(shares) * np.sqrt(1 / len(shares) + 1 / found.certificate.n_queries)
+    assert np.mean(shares) <= 0.05 + 2 * error

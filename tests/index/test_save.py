@@ -174,7 +174,7 @@ def test_check_names_damaged_files_of_an_opened_index(tmp_path):
 
 
 def test_check_of_an_index_in_memory_is_refused():
-    with pytest.raises(InvalidValueError, match="this index was not opened from a folder"):
+    with pytest.raises(InvalidValueError, match="this index is in memory alone. Save it first"):
         Index.build(ROWS[:50]).check()
 
 

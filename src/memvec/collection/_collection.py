@@ -395,6 +395,8 @@ class Collection:
     ) -> Iterator[SimilarPair[Id]]:
         """Yield all pairs of items above a similarity, each once, as they are found.
 
+        Waiting vectors that are due to be sealed (`seal_at`) are sealed first.
+
         Parameters
         ----------
         similarity, miss_rate, guarantee, confidence, where, threads
@@ -435,6 +437,8 @@ class Collection:
         progress: bool | None = None,
     ) -> Duplicates[Id]:
         """Find groups of near-duplicates and the one of each to keep. Nothing is deleted.
+
+        Waiting vectors that are due to be sealed (`seal_at`) are sealed first.
 
         Parameters
         ----------

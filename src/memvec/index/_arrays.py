@@ -117,9 +117,9 @@ def self_join(
     Returns
     -------
     SimilarPairs
-        Each pair once, `left` < `right`. Its certificate is about queries like the stored vectors:
-        vectors that no unit has seen. The queries of a join are in units themselves, beside what
-        they match, which is found at least as well.
+        Each pair once, `left` < `right`. Its certificate is about queries like the stored vectors
+        that no unit has seen. The queries of a join are in units themselves; what they missed,
+        where it was measured, is in docs/duplicates.md.
 
     Examples
     --------

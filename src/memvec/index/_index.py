@@ -193,7 +193,6 @@ class Index:
         array([0])
         """
         save_index(self, path)
-        self._path, self._saved = Path(path).absolute(), self._parts
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Index:
@@ -443,8 +442,8 @@ class Index:
         -------
         SimilarPairs
             Each pair once, `left` < `right`. Its certificate is about queries like the stored
-            vectors: vectors that no unit has seen. The queries of a join are in units themselves,
-            beside what they match, which is found at least as well.
+            vectors that no unit has seen. The queries of a join are in units themselves; what they
+            missed, where it was measured, is in docs/duplicates.md.
 
         Examples
         --------
@@ -660,8 +659,7 @@ class Index:
         """
         if self._path is None:
             raise InvalidValueError(
-                "Index.check compares files, and this index was not opened from a folder. "
-                "Open it with Index.open first."
+                "Index.check compares files, and this index is in memory alone. Save it first."
             )
         return check_saved(self._path)
 
@@ -881,7 +879,10 @@ class Index:
 def save_index(index: Index, path: str | os.PathLike[str]) -> dict[str, FileSum]:
     """Save an index as :meth:`Index.save` does; return size and CRC-32 of every file by name."""
     check_no_segment(path, "Index.save")
-    return save_parts(index._parts, path)
+    parts = index._parts  # those of one moment: another thread may recalibrate
+    sums = save_parts(parts, path)
+    index._path, index._saved = Path(path).absolute(), parts
+    return sums
 
 
 def _opened_again(path: str, state: tuple[str, str]) -> Index:

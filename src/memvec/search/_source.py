@@ -9,8 +9,7 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from memvec.checks import message
-from memvec.errors import InvalidValueError
+from memvec import checks
 from memvec.guarantee import Thresholds
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.matches import Matches
@@ -179,5 +178,5 @@ def source_on(device: str, source: UnitSource, where: str) -> Source:
     """Return units as a source on a device."""
     if not isinstance(device, str) or device not in _DEVICES:
         known = " or ".join(repr(name) for name in _DEVICES)
-        raise InvalidValueError(message("device", where, known, repr(device)))
+        raise checks.bad_value("device", where, known, repr(device))
     return _DEVICES[device](source)
