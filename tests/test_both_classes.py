@@ -24,7 +24,7 @@ METHODS = {
     "check": (set(), set()),
     "__len__": (set(), set()),
 }
-PROPERTIES = {"dim": False, "health": False, "shadow": True}
+PROPERTIES = {"dim": False, "metric": False, "health": False, "shadow": True}
 ROWS = np.random.default_rng(1).standard_normal((400, 12)).astype(np.float32)
 ROWS[200:] = ROWS[:200] + 0.3 * ROWS[200:]
 QUERIES = ROWS[:20] + 0.1
@@ -133,10 +133,10 @@ def test_counts_of_an_index_heed_its_unit_test(index):
 
 def test_explanations_of_both_are_drawn(index, collection):
     for owner in (index, collection):
-        told = [owner.explain(QUERIES[0], i, guarantee="model", plot=True) for i in range(20)]
+        told = [owner.explain(QUERIES[0], i, guarantee="model") for i in range(20)]
         in_units = [one for one in told if any(stage.name == "unit" for stage in one.stages)]
         assert in_units
-        assert all(one.figure is not None for one in in_units)
+        assert all(one.plot().axes for one in in_units)
 
 
 def test_each_says_which_door_opens_the_other(index, tmp_path):

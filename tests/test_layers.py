@@ -20,7 +20,7 @@ PAPER = ROOT / "paper"
 TIERS = [
     {"errors", "lazy", "types"},
     {"cache", "checks", "progress"},
-    {"matches"},
+    {"matches", "metric"},
     {"kernels", "theory", "storage"},
     {"constructions", "codes", "evaluation", "files"},
     {"assignment", "guarantee"},

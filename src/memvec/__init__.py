@@ -6,7 +6,7 @@ Find everything above a similarity, miss at most a stated fraction, and show the
 >>> vectors = np.random.default_rng(0).standard_normal((1000, 64))
 >>> index = memvec.Index.build(vectors, similarity=0.7, miss_rate=0.01)
 >>> index.range_search(vectors[:2])
-Hits(2 matches of 2 queries, cost ratio ...)
+Hits(2 queries, 2 matches, cost ratio ...)
 """
 
 import sys

@@ -17,7 +17,7 @@ from typing import Any, SupportsIndex, TypeAlias, TypeVar, cast
 import numpy as np
 
 from memvec.errors import InvalidTypeError, InvalidValueError
-from memvec.types import Float32Array, FloatArray
+from memvec.types import Float32Array, Float64Array, FloatArray
 
 Choice = TypeVar("Choice", bound=str)
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
@@ -27,6 +27,8 @@ _NORMALISE_BLOCK_ROWS = 8192
 
 # A float32 row counts as a unit row when its norm is this near to 1: rounding moves it by 1e-7.
 UNIT_NORM_TOLERANCE = 1e-6
+# Rows that are said to have norm 1: float16 moves the norm of a row by less than this.
+_NORM_GIVEN = 1e-3
 _FLOAT32 = np.dtype(np.float32)
 
 
@@ -227,12 +229,14 @@ def unit_rows(
     dim: int | None = None,
     first_row: int = 0,
     copy: bool = True,
+    scale: bool = True,
 ) -> Float32Array:
     """Return the rows of `value` scaled to norm 1, as a C-contiguous float32 array.
 
     Zero, NaN and infinite rows have no direction and are refused with the number of the first,
     counted from `first_row` where `value` is a block of something larger. With ``copy=False``, an
-    array that holds such rows already is returned itself.
+    array that holds such rows already is returned itself. With ``scale=False``, rows of another
+    norm are refused.
     """
     array = matrix(value, name, where, dim=dim)
     if not copy and _has_unit_rows(array):
@@ -240,7 +244,11 @@ def unit_rows(
     rows = np.empty(array.shape, dtype=np.float32)
     for start in range(0, array.shape[0], _NORMALISE_BLOCK_ROWS):
         stop = start + _NORMALISE_BLOCK_ROWS
-        _normalise_block(array[start:stop], rows[start:stop], first_row + start, name, where)
+        norms = _normalise_block(
+            array[start:stop], rows[start:stop], first_row + start, name, where
+        )
+        if not scale:
+            _refuse_other_norms(norms, first_row + start, name, where)
     return rows
 
 
@@ -255,10 +263,13 @@ def _has_unit_rows(array: FloatArray) -> bool:
     return True
 
 
-def unit_queries(value: object, name: str, where: str, *, dim: int) -> Float32Array:
+def unit_queries(
+    value: object, name: str, where: str, *, dim: int, scale: bool = True
+) -> Float32Array:
     """Return one query, shape (dim,), or several, shape (n_queries, dim), as unit rows.
 
-    An array of no queries, shape ``(0, dim)``, is accepted: it has no answers.
+    An array of no queries, shape ``(0, dim)``, is accepted: it has no answers. With
+    ``scale=False``, rows of another norm are refused.
     """
     # Not of a subclass, which may hide something: a masked array hides entries.
     is_row = type(value) is np.ndarray and value.dtype == _FLOAT32 and value.shape == (dim,)
@@ -272,12 +283,24 @@ def unit_queries(value: object, name: str, where: str, *, dim: int) -> Float32Ar
         array = array[np.newaxis, :]
     if array.shape == (0, dim):
         return np.empty((0, dim), dtype=np.float32)
-    return unit_rows(array, name, where, dim=dim)
+    return unit_rows(array, name, where, dim=dim, scale=scale)
+
+
+def _refuse_other_norms(norms: Float64Array, first_row: int, name: str, where: str) -> None:
+    other = np.abs(norms - 1.0) > _NORM_GIVEN
+    if other.any():
+        row = int(np.argmax(other))
+        expected = (
+            "rows of norm 1 where metric is 'euclidean' (scale them, where your model allows it, "
+            "or search by metric='cosine')"
+        )
+        raise bad_value(name, where, expected, f"norm {norms[row]:.4g} in row {first_row + row}")
 
 
 def _normalise_block(
     block: FloatArray, out: Float32Array, first_row: int, name: str, where: str
-) -> None:
+) -> Float64Array:
+    """Write unit rows to `out`; return the norms that they had."""
     wide = block.astype(np.float64, order="C")
     peak = np.abs(wide).max(axis=1)
     usable = np.isfinite(peak) & (peak > 0)
@@ -287,12 +310,15 @@ def _normalise_block(
         raise bad_value(name, where, "free of zero, NaN and infinite rows", got)
     # Dividing by the largest entry first keeps the squares away from overflow and underflow.
     wide /= peak[:, np.newaxis]
-    norms = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+    norms: Float64Array = np.sqrt(np.einsum("ij,ij->i", wide, wide))
     out[:] = wide / norms[:, np.newaxis]
+    with np.errstate(over="ignore"):
+        norms *= peak
     if block.dtype == np.float32:
         # Rows that are unit rows already stay as they are, bit by bit: normalising is idempotent.
-        ready = np.abs(norms * peak - 1.0) <= UNIT_NORM_TOLERANCE
+        ready = np.abs(norms - 1.0) <= UNIT_NORM_TOLERANCE
         out[ready] = block[ready]
+    return norms
 
 
 def _row_problem(peak: float) -> str:

@@ -76,11 +76,11 @@ def test_hand_computed_answers(path):
         assert hits.counts.tolist() == [2, 2, 0]
         assert hits[1].ids.tolist() == ["north", "between"]
         assert hits.certificate.level == "exact"
-        assert repr(hits) == "Hits(4 matches of 3 queries, cost ratio 1.000)"
+        assert repr(hits) == "Hits(3 queries, 4 matches, cost ratio 1.000)"
         top = collection.search([0, 2], k=4, guarantee="exact")
         assert top.ids.tolist() == [["north", "between", "east", None]]
         assert top.scores.tolist() == [[1.0, np.float32(0.6), 0.0, -np.inf]]
-        assert (len(top), repr(top)) == (1, "TopHits(best 4 of 1 queries, cost ratio 1.000)")
+        assert (len(top), repr(top)) == (1, "TopHits(1 queries, best 4, cost ratio 1.000)")
         assert collection.count([[1, 0], [-1, 0]], 0.9, guarantee="exact").tolist() == [1, 0]
         assert collection.contains([[1, 0], [-1, 0]], guarantee="exact").tolist() == [True, False]
         streamed = collection.iter_range([[1, 0], [0, 1]], guarantee="exact")

@@ -219,8 +219,14 @@ def test_explanations_read_well(index):
     assert "memory vector of its unit" in str(told)
     assert told.significance.p_value == pytest.approx(1.0, abs=1e-3)
     near = index.range_search(QUERIES).ids[0]
-    assert index.explain(QUERIES[0], int(near), plot=True).figure is not None
-    assert index.explain(QUERIES[0], int(near), guarantee="exact").stages == ()
+    drawn = index.explain(QUERIES[0], int(near)).plot()
+    assert [text.get_text() for text in drawn.axes[0].get_legend().get_texts()][-1] == (
+        "this vector's unit"
+    )
+    compared = index.explain(QUERIES[0], int(near), guarantee="exact")
+    assert compared.stages == ()
+    with pytest.raises(InvalidValueError, match="has no unit test to plot"):
+        compared.plot()
     with pytest.raises(InvalidValueError, match="'id' .* less than the 12000 vectors"):
         index.explain(QUERIES[0], 12_000)
     with pytest.raises(InvalidValueError, match="'query' .* one query. Got 2"):

@@ -365,8 +365,8 @@ def test_no_queries_have_no_answers():
 def test_reprs_read_well():
     index = Index.build(np.eye(4), config=IndexConfig(unit_size=2, codes="none"))
     assert repr(index) == "Index(4 vectors of dimension 4, 2 units)"
-    assert repr(index.range_search(np.eye(4))).startswith("Hits(4 matches of 4 queries, cost")
-    assert repr(index.search(np.eye(4), 1)).startswith("TopHits(best 1 of 4 queries, cost")
+    assert repr(index.range_search(np.eye(4))).startswith("Hits(4 queries, 4 matches, cost")
+    assert repr(index.search(np.eye(4), 1)).startswith("TopHits(4 queries, best 1, cost")
     assert "units of 2, pinv memory vectors tested by float32" in str(index.design)
     assert "tested by 64-bit codes" in str(Index.build(np.eye(4)).design)
 

@@ -141,7 +141,7 @@ def _ready(collection: Collection, block: VectorBlock, path: str, first_id: int 
         rows = range(block.first_row, block.first_row + len(block))
         name = Path(path).name
         ids = [f"{name}:{row}" if first_id is None else first_id + row for row in rows]
-    return _Rows(unit_rows(block, path, collection.dim), ids, block.metadata)
+    return _Rows(unit_rows(block, path, collection), ids, block.metadata)
 
 
 def _write(

@@ -11,9 +11,18 @@ import click
 
 import memvec
 from memvec import IndexConfig
-from memvec.cli._options import COSINE, COUNT, SHARE, json_option, level_choice, option
+from memvec.cli._options import (
+    COSINE,
+    COUNT,
+    SHARE,
+    json_option,
+    level_choice,
+    option,
+    radius_option,
+)
 from memvec.cli._output import echo, echo_json
 from memvec.guarantee import Guarantee
+from memvec.metric import Metric, limit_text
 
 
 def _config(
@@ -40,8 +49,17 @@ def _config(
 @click.argument("path", type=click.Path(file_okay=False), metavar="COLLECTION")
 @option("--dim", COUNT, "Dimension of the vectors.", required=True)
 @option(
-    "--similarity", COSINE, "Cosine α₀ that it is designed for; searches may ask for others.", 0.7
+    "--similarity",
+    COSINE,
+    "Cosine α₀ that it is designed for; searches may ask for others. Without it: 0.7.",
 )
+@option(
+    "--metric",
+    click.Choice(["cosine", "euclidean"]),
+    "What scores are. Euclidean distances need vectors of norm 1.",
+    "cosine",
+)
+@radius_option
 @option("--miss-rate", SHARE, "Share ε of the matches that searches may miss.", 0.01)
 @option(
     "--guarantee",
@@ -75,7 +93,9 @@ def _config(
 def create(
     path: str,
     dim: int,
-    similarity: float,
+    similarity: float | None,
+    metric: Metric,
+    radius: float | None,
     miss_rate: float,
     guarantee: Guarantee,
     confidence: float,
@@ -97,6 +117,8 @@ def create(
         path,
         dim=dim,
         similarity=similarity,
+        metric=metric,
+        radius=radius,
         miss_rate=miss_rate,
         guarantee=guarantee,
         confidence=confidence,
@@ -110,6 +132,7 @@ def create(
         echo_json({"collection": path, **record})
         return
     echo(
-        f"Created {path}: dimension {dim}, everything above {similarity:g}, "
+        f"Created {path}: dimension {dim}, everything "
+        f"{limit_text(metric, settings.similarity)}, "
         f"at most {100 * miss_rate:g} % missed."
     )

@@ -35,6 +35,7 @@ from memvec.cli._options import (
 from memvec.cli._output import certificate_record, echo, echo_json, print_table, writing
 from memvec.collection import Duplicates
 from memvec.files import BLOCK_SUFFIXES
+from memvec.metric import checked_level, limit_text
 
 # Rows that go to the temporary folder at a time.
 _BATCH = 8192
@@ -162,7 +163,7 @@ def _opened(
     ):
         for block in chain([first], blocks):
             numbers = range(block.first_row, block.first_row + len(block))
-            rows = unit_rows(block, source, collection.dim)
+            rows = unit_rows(block, source, collection)
             with named_rows(block, source):
                 collection.add(rows, block.ids or list(numbers), block.metadata)
         collection.seal()
@@ -181,6 +182,7 @@ def _opened(
 def join(
     collection: str,
     similarity: float | None,
+    radius: float | None,
     where: dict[str, Any] | None,
     collapse_copies: bool,
     limit: int,
@@ -198,14 +200,19 @@ def join(
       memvec join synsets.mv --similarity 0.8 --json | wc -l
     """  # noqa: D301 - click wants the character itself, not its name
     with memvec.open(collection, read_only=True) as opened:
-        pairs = opened.self_join(similarity, where=where, collapse_copies=collapse_copies, **asked)
+        pairs = opened.self_join(
+            similarity, radius=radius, where=where, collapse_copies=collapse_copies, **asked
+        )
         if as_json:
             for pair in pairs:
                 echo_json({**pair._asdict(), "score": round(pair.score, 6)})
             return
         shown = [[str(pair.left), str(pair.right), pair.score] for pair in islice(pairs, limit)]
         n_left = sum(1 for _ in pairs)
-        above = opened.settings.similarity if similarity is None else similarity
-    print_table(f"{len(shown) + n_left:,} pairs above {above:g}", ["left", "right", "score"], shown)
+        level = checked_level(
+            opened.metric, similarity, radius, opened.settings.similarity, "memvec join"
+        )
+        limits = limit_text(opened.metric, level)
+    print_table(f"{len(shown) + n_left:,} pairs {limits}", ["left", "right", "score"], shown)
     if n_left:
         echo(f"… and {n_left:,} more (--limit, --json)")

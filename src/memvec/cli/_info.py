@@ -23,6 +23,7 @@ from memvec.cli._output import (
 from memvec.collection import Stats
 from memvec.errors import MemvecError
 from memvec.guarantee import Certificate
+from memvec.metric import limit_text, radius_of
 from memvec.theory import imbalance_factor
 
 _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -69,7 +70,8 @@ def _print_sizes(collection: str, opened: Collection, stats: Stats) -> None:
         ["dimension", f"{settings.dim:,}"],
         [
             "designed for",
-            f"cosine {settings.similarity:g}, {share_text(settings.miss_rate)} missed",
+            f"everything {limit_text(settings.metric, settings.similarity)}, "
+            f"{share_text(settings.miss_rate)} missed",
         ],
         ["waiting for a segment", f"{stats.n_waiting:,}{_due(settings.seal_at)}"],
         ["deleted, not yet freed", f"{stats.n_deleted:,}"],
@@ -129,6 +131,9 @@ def _unit_record(name: str, index: Index) -> dict[str, Any]:
 def _certificate(collection: Collection, similarity: float | None, **asked: Any) -> Certificate:
     """Return what a search would promise: a search for nothing tells."""
     nothing = np.empty((0, collection.dim), dtype=np.float32)
+    if similarity is not None and collection.metric == "euclidean":
+        asked["radius"] = radius_of(similarity)
+        similarity = None
     return collection.range_search(nothing, similarity, **asked).certificate
 
 
@@ -173,9 +178,9 @@ def calibrate(
     if as_json:
         echo_json([certificate_record(certificate) for certificate in found.values()])
         return
-    rows = [_row(level, certificate) for level, certificate in found.items()]
+    rows = [_row(certificate) for certificate in found.values()]
     header = [
-        "above",
+        "range",
         "level",
         "asked",
         "supported",
@@ -188,9 +193,9 @@ def calibrate(
     print_table(f"What searches of {collection} promise to miss at most", header, rows)
 
 
-def _row(similarity: float, certificate: Certificate) -> list[object]:
+def _row(certificate: Certificate) -> list[object]:
     return [
-        f"{similarity:g}",
+        certificate.range_text,
         certificate.level,
         share_text(certificate.miss_rate),
         share_text(certificate.bound),

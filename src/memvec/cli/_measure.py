@@ -25,6 +25,7 @@ from memvec.cli._options import (
 from memvec.cli._output import certificate_record, echo, echo_json, share_text
 from memvec.guarantee import Certificate, Measurement
 from memvec.matches import Matches
+from memvec.metric import cosines_of
 from memvec.search import Hits
 
 # Items that are drawn where neither queries nor their number are given.
@@ -77,7 +78,7 @@ def measure(
         if queries is None:
             found = _measured_by_items(opened, sample or _ITEMS_DRAWN, rng, asked)
         else:
-            rows, _ = gather(blocks_of(queries, None, None, ()), queries, opened.dim)
+            rows, _ = gather(blocks_of(queries, None, None, ()), queries, opened)
             found = opened.measure(rows[_drawn(len(rows), sample, rng)], **asked, progress=False)
     promised = certificate.miss_rate
     broken = promised is not None and found.interval[0] > promised
@@ -116,7 +117,8 @@ def _measured_by_items(
 def _numbered(hits: Hits, own: Sequence[Id], number_of: dict[Id, int]) -> Matches:
     """Return hits with numbers for ids, each query's own item left out."""
     numbers = np.array([number_of.setdefault(one, len(number_of)) for one in hits.ids], np.int64)
-    found = Matches(hits.offsets, numbers, hits.scores, hits.spent)
+    cosines = cosines_of(hits.searched.metric, hits.scores)
+    found = Matches(hits.offsets, numbers, cosines, hits.spent)
     names = np.array([number_of.setdefault(one, len(number_of)) for one in own], np.int64)
     return found.kept(found.ids != names[found.queries])
 
@@ -142,8 +144,8 @@ def _text(found: Measurement, certificate: Certificate) -> str:
     # Its other lines, one a similarity, are for JSON.
     worst = str(found.profile).partition("\n")[0]
     return (
-        f"Missed {share_text(found.miss_rate)} of a query's matches above "
-        f"{certificate.similarity:g} (95 % interval {share_text(low)} to {share_text(high)}): "
+        f"Missed {share_text(found.miss_rate)} of a query's matches {certificate.range_text} "
+        f"(95 % interval {share_text(low)} to {share_text(high)}): "
         f"{found.n_missed:,} of {found.n_matches:,} matches of {found.n_queries:,} queries, "
         f"{found.n_with_matches:,} of which have any.\n{worst}\n{certificate}"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ Id = int | str
 STDIN = "-"
 COUNT = click.IntRange(1)
 COSINE = click.FloatRange(0, 1, min_open=True)
+RADIUS = click.FloatRange(0, math.sqrt(2), max_open=True)
 SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 FOLDER = click.Path(exists=True, file_okay=False)
 # Of an integer of 64 bits. Python refuses to read integers of some thousand digits.
@@ -81,10 +83,16 @@ def _known_file(
 
 collection_argument = click.argument("collection", type=FOLDER, metavar="COLLECTION")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
-similarity_option = option(
-    "--similarity",
-    COSINE,
-    "Cosine α₀ above which everything is found; that of the collection without it.",
+radius_option = option(
+    "--radius", RADIUS, "Distance, in place of --similarity, where the metric is euclidean."
+)
+similarity_option = options(
+    option(
+        "--similarity",
+        COSINE,
+        "Cosine α₀ above which everything is found; that of the collection without it.",
+    ),
+    radius_option,
 )
 where_option = click.option(
     "--where",
@@ -162,11 +170,17 @@ def blocks_of(
     return read_blocks(source, field=field, ids=ids, metadata=metadata or None, block_rows=rows)
 
 
-def unit_rows(block: VectorBlock, path: str, dim: int | None) -> Float32Array:
-    """Return the vectors of a block with norm 1; errors name the file and the row in it."""
+def unit_rows(block: VectorBlock, path: str, collection: Collection) -> Float32Array:
+    """Return vectors as a collection takes them; errors name the file and the row in it."""
     try:
         return checks.unit_rows(
-            block.vectors, "vectors", path, dim=dim, first_row=block.first_row, copy=False
+            block.vectors,
+            "vectors",
+            path,
+            dim=collection.dim,
+            first_row=block.first_row,
+            copy=False,
+            scale=collection.metric == "cosine",
         )
     except (InvalidValueError, InvalidTypeError) as error:
         raise _refused(error, path) from None
@@ -257,10 +271,12 @@ def _is_number(text: str) -> bool:
     return short and digits.isascii() and digits.isdecimal() and str(int(text)) == text
 
 
-def gather(blocks: Iterable[VectorBlock], path: str, dim: int) -> tuple[Float32Array, list[Any]]:
+def gather(
+    blocks: Iterable[VectorBlock], path: str, collection: Collection
+) -> tuple[Float32Array, list[Any]]:
     """Return all queries of a file and their names: ids, or else row numbers."""
-    rows, names = [np.empty((0, dim), dtype=np.float32)], list[Any]()
+    rows, names = [np.empty((0, collection.dim), dtype=np.float32)], list[Any]()
     for block in blocks:
-        rows.append(unit_rows(block, path, dim))
+        rows.append(unit_rows(block, path, collection))
         names += block.ids or range(block.first_row, block.first_row + len(block))
     return np.concatenate(rows), names

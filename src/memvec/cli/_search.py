@@ -134,6 +134,7 @@ def range_command(
     field: str | None,
     where: dict[str, Any] | None,
     similarity: float | None,
+    radius: float | None,
     limit: int,
     lines: bool,
     show: tuple[str, ...],
@@ -152,6 +153,7 @@ def range_command(
     """  # noqa: D301 - click wants the character itself, not its name
     if lines:
         _refuse_beside_lines()
+    promise["radius"] = radius
     with memvec.open(collection, read_only=True) as opened:
         rows, names = _queries(opened, queries, like, field)
         if lines:
@@ -160,9 +162,8 @@ def range_command(
                 echo_json({"query": name, "id": match.id, "score": round(match.score, 6)})
             return
         found = opened.range_search(rows, similarity, where=where, **promise)
-        above = opened.settings.similarity if similarity is None else similarity
-        hits = _hits(names, found)
-        _print(opened, names, hits, found, f"Above {above:g}", limit, show, as_json=as_json)
+        title = found.certificate.range_text.capitalize()
+        _print(opened, names, _hits(names, found), found, title, limit, show, as_json=as_json)
 
 
 def _refuse_beside_lines() -> None:
@@ -180,7 +181,7 @@ def _queries(
     if (path is None) == (not like):
         raise click.UsageError("Give QUERIES or --like.")
     if path is not None:
-        return gathered(blocks_of(path, field, None, ()), path, collection.dim)
+        return gathered(blocks_of(path, field, None, ()), path, collection)
     names = known_ids(collection, like, "--like")
     if len(set(names)) < len(names):
         [(twice, _)] = Counter(names).most_common(1)

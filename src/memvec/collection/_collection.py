@@ -21,6 +21,7 @@ from memvec.collection._writing import Vectors, Writing
 from memvec.constructions import memory_vector
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
+from memvec.metric import Metric
 from memvec.search import (
     Duplicates,
     Explanation,
@@ -166,6 +167,7 @@ class Collection:
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -182,6 +184,8 @@ class Collection:
             Rows are scaled to norm 1.
         similarity : float, optional
             α₀ in (0, 1]; that of the collection by default.
+        radius : float, optional
+            r in [0, √2), in place of `similarity` where the metric is "euclidean".
         miss_rate : float, optional
             ε in (0, 1); that of the collection by default.
         guarantee : {"expected", "model", "high_probability", "exact"}, optional
@@ -224,7 +228,7 @@ class Collection:
         caller = "Collection.range_search"
         rows = self._rows(queries, caller)
         promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
+        asked = self._searches.inquiry((similarity, radius), promise, where, threads, caller)
         share = None if shadow is None else share_of_queries(shadow, caller)
         return self._searches.range(rows, asked, share, checked_include(include, caller))
 
@@ -233,6 +237,7 @@ class Collection:
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -247,13 +252,13 @@ class Collection:
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, confidence, where, threads
+        queries, similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         """
         caller = "Collection.iter_range"
         rows = self._rows(queries, caller)
         promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
+        asked = self._searches.inquiry((similarity, radius), promise, where, threads, caller)
         return self._searches.stream(rows, asked)
 
     def count(
@@ -261,6 +266,7 @@ class Collection:
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -271,13 +277,13 @@ class Collection:
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, confidence, where, threads
+        queries, similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         """
         caller = "Collection.count"
         rows = self._rows(queries, caller)
         promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
+        asked = self._searches.inquiry((similarity, radius), promise, where, threads, caller)
         return self._searches.counted(rows, asked).counts
 
     def contains(
@@ -285,6 +291,7 @@ class Collection:
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -295,7 +302,7 @@ class Collection:
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, confidence, where, threads
+        queries, similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
 
         Returns
@@ -306,7 +313,7 @@ class Collection:
         caller = "Collection.contains"
         rows = self._rows(queries, caller)
         promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, where, threads, caller)
+        asked = self._searches.inquiry((similarity, radius), promise, where, threads, caller)
         return self._searches.counted(rows, asked).counts > 0
 
     def search(
@@ -374,10 +381,10 @@ class Collection:
             As in :meth:`search`.
         """
         caller = "Collection.search_set"
-        rows = checks.unit_rows(vectors, "vectors", caller, dim=self.dim)
+        rows = self._rows(checks.matrix(vectors, "vectors", caller), caller, "vectors")
         checks.choice(construction, "construction", caller, get_args(Fusion))
         fused = memory_vector(rows, construction)
-        query = self._rows(fused, caller, "vectors")
+        query = checks.unit_queries(fused, "vectors", caller, dim=self.dim)
         promise = miss_rate, guarantee, confidence
         return self._nearest(query, k, promise, where, include, threads, caller)
 
@@ -385,6 +392,7 @@ class Collection:
         self,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -399,7 +407,7 @@ class Collection:
 
         Parameters
         ----------
-        similarity, miss_rate, guarantee, confidence, where, threads
+        similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`; both items of a pair pass the filter.
         collapse_copies : bool, default False
             Take items with equal vectors for one: each copy makes one pair, with the first of
@@ -418,8 +426,8 @@ class Collection:
         [('a', 'c')]
         """
         caller = "Collection.self_join"
-        promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, where, threads, caller, of_range=False)
+        level, promise = (similarity, radius), (miss_rate, guarantee, confidence)
+        asked = self._searches.inquiry(level, promise, where, threads, caller, of_range=False)
         self._writing.settle()
         return self._joins.pairs(asked, collapse_copies, progress)
 
@@ -427,6 +435,7 @@ class Collection:
         self,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         keep: Keep = "first",
         groups: Grouping = "components",
         miss_rate: float | None = None,
@@ -442,7 +451,7 @@ class Collection:
 
         Parameters
         ----------
-        similarity, miss_rate, guarantee, confidence, where, threads
+        similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         keep : {"first", "last", "longest"} or callable
             Keep the item that came first or last, that with the longest metadata (as JSON), or that
@@ -466,8 +475,8 @@ class Collection:
         (Duplicates(1 groups, 1 of 3 to drop), ['c'])
         """
         caller = "Collection.deduplicate"
-        promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, where, threads, caller, of_range=False)
+        level, promise = (similarity, radius), (miss_rate, guarantee, confidence)
+        asked = self._searches.inquiry(level, promise, where, threads, caller, of_range=False)
         checks.choice(groups, "groups", caller, get_args(Grouping))
         if keep not in ("first", "last", "longest") and not callable(keep):
             expected = "'first', 'last', 'longest' or a callable"
@@ -481,10 +490,10 @@ class Collection:
         id: Id,  # noqa: A002 - what hits call it
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
-        plot: bool = False,
     ) -> Explanation:
         """Tell why an item is, or is not, returned for a query.
 
@@ -494,11 +503,8 @@ class Collection:
             One query.
         id : int or str
             An item.
-        similarity, miss_rate, guarantee, confidence
+        similarity, radius, miss_rate, guarantee, confidence
             As in :meth:`range_search`.
-        plot : bool, default False
-            Also draw the test of the item's unit, where it is in one: what the query scores on all
-            units of the segment, the law of a match, the threshold and the score of its unit.
 
         Examples
         --------
@@ -514,15 +520,16 @@ class Collection:
         if len(rows) != 1:
             raise checks.bad_value("query", caller, "one query", len(rows))
         promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, None, None, caller)
+        asked = self._searches.inquiry((similarity, radius), promise, None, None, caller)
         [name] = checked_ids([id], caller)
-        return self._searches.explain(rows[0], name, asked, plot=plot)
+        return self._searches.explain(rows[0], name, asked)
 
     def measure(
         self,
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         sample: int | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
@@ -538,7 +545,7 @@ class Collection:
             Queries that matter to you.
         sample : int, optional
             Compare this many of them, drawn at random; all by default.
-        similarity, miss_rate, guarantee, confidence, where
+        similarity, radius, miss_rate, guarantee, confidence, where
             As in :meth:`range_search`.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
@@ -547,7 +554,7 @@ class Collection:
         seed = self.settings.config.seed
         rows = sampled(self._rows(queries, caller), sample, seed, caller)
         promise = miss_rate, guarantee, confidence
-        asked = self._searches.inquiry(similarity, promise, where, None, caller)
+        asked = self._searches.inquiry((similarity, radius), promise, where, None, caller)
         return self._searches.measure(rows, asked, progress)
 
     @property
@@ -597,6 +604,11 @@ class Collection:
     def dim(self) -> int:
         """The dimension of the vectors."""
         return self._store.settings.dim
+
+    @property
+    def metric(self) -> Metric:
+        """What scores are: "cosine" or "euclidean"."""
+        return self._store.settings.metric
 
     @property
     def read_only(self) -> bool:
@@ -713,7 +725,8 @@ class Collection:
         )
 
     def _rows(self, queries: ArrayLike, caller: str, name: str = "queries") -> Float32Array:
-        return checks.unit_queries(queries, name, caller, dim=self.dim)
+        scale = self.metric == "cosine"
+        return checks.unit_queries(queries, name, caller, dim=self.dim, scale=scale)
 
     def _nearest(
         self,
@@ -726,5 +739,6 @@ class Collection:
         caller: str,
     ) -> TopHits:
         wanted = checks.integer(k, "k", caller)
-        asked = self._searches.inquiry(None, promise, where, threads, caller, of_range=False)
+        level = None, None
+        asked = self._searches.inquiry(level, promise, where, threads, caller, of_range=False)
         return self._searches.nearest(rows, wanted, asked, checked_include(include, caller))

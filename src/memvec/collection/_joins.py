@@ -18,6 +18,7 @@ from memvec.collection._searches import Inquiry, Searches
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.kernels import blocks
+from memvec.metric import scores_of
 from memvec.search import DuplicateGroup, Duplicates, Grouping, Pairs, SelfJoin, SimilarPair
 from memvec.types import IntArray
 
@@ -69,6 +70,7 @@ class Joins:
     def _join(self, question: Question, asked: Inquiry, progress: bool | None) -> SelfJoin:
         """Return the join of all rows that a question is about."""
         plan = question.range_plan(asked.similarity, asked.request, asked.caller)
+        plan = plan.in_metric(self._store.settings.metric)
         vectors = partial(question.state.vectors, dim=self._store.settings.dim)
         similarity = asked.similarity
         return SelfJoin(question.scopes, vectors, similarity, plan, asked.threads, progress)
@@ -78,8 +80,8 @@ class Joins:
         for start, stop in blocks(len(pairs.left), _IDS_AT_ONCE):
             left, right = pairs.left[start:stop], pairs.right[start:stop]
             names = ids_of(self._store.catalog, np.unique(np.concatenate([left, right])))
-            scores = pairs.scores[start:stop].tolist()
-            for a, b, score in zip(left.tolist(), right.tolist(), scores, strict=True):
+            scores = scores_of(self._store.settings.metric, pairs.scores[start:stop])
+            for a, b, score in zip(left.tolist(), right.tolist(), scores.tolist(), strict=True):
                 if a in names and b in names:
                     yield SimilarPair(names[a], names[b], score)
 

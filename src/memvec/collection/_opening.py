@@ -14,6 +14,7 @@ from memvec.collection._settings import checked_settings
 from memvec.collection._store import Store
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig
+from memvec.metric import Metric, checked_level, checked_metric
 
 
 def open_collection(
@@ -21,6 +22,8 @@ def open_collection(
     *,
     dim: int | None = None,
     similarity: float | None = None,
+    radius: float | None = None,
+    metric: Metric | None = None,
     miss_rate: float | None = None,
     guarantee: Guarantee | None = None,
     confidence: float | None = None,
@@ -42,6 +45,12 @@ def open_collection(
         Dimension of the vectors; needed to create a collection.
     similarity : float, optional
         α₀ in (0, 1], the cosine that it is designed for; 0.7 for a new one.
+    radius : float, optional
+        r in [0, √2), in place of `similarity` where the metric is "euclidean": r² = 2 − 2α₀.
+    metric : {"cosine", "euclidean"}, optional
+        What scores are; "cosine" for a new one. Of rows of norm 1, Euclidean distances are cosines
+        in another unit; with "euclidean", rows of another norm are refused, and the nearest come
+        first.
     miss_rate : float, optional
         ε in (0, 1), the share of matches that searches may miss; 0.01 for a new one.
     guarantee : {"expected", "model", "high_probability", "exact"}, optional
@@ -97,10 +106,16 @@ def open_collection(
     if not isinstance(path, str | os.PathLike):
         raise checks.bad_type("path", "memvec.open", "a path", repr(path))
     checks.choice(online, "online", "memvec.open", get_args(Online))
+    if metric is None and radius is not None:
+        metric = "euclidean"
+    if similarity is not None or radius is not None:
+        given_metric = checked_metric(metric or "cosine", "memvec.open")
+        similarity = checked_level(given_metric, similarity, radius, 0.0, "memvec.open")
     given = checked_settings(
         {
             "dim": dim,
             "similarity": similarity,
+            "metric": metric,
             "miss_rate": miss_rate,
             "guarantee": guarantee,
             "confidence": confidence,

@@ -61,7 +61,7 @@ class JointPromises:
     """
 
     def __init__(self, settings: Settings, given: GivenQueries | None = None) -> None:
-        self._settings = settings
+        self.settings = settings
         # What is calibrated on instead of the reserves.
         self._given = given
         self._codes = CodeScans(settings)
@@ -212,7 +212,7 @@ class JointPromises:
 
     def _solved(self, state: State, table: CalibrationTable | None) -> Promises:
         """Return the promise that a table of calibration queries against all segments supports."""
-        settings, given = self._settings, self._given
+        settings, given = self.settings, self._given
         segments = [part.rows.index for part in state.segments]
         evidence = Evidence(
             table=table,

@@ -109,7 +109,8 @@ class Question:
     def searched(self) -> Searched:
         """How much there is, and what unrelated vectors score."""
         n_vectors = sum(len(part.keys) for part in self.state.parts)
-        return Searched(n_vectors, self.n_passing, self.promises.null_law(self.state))
+        law = self.promises.null_law(self.state)
+        return Searched(n_vectors, self.n_passing, law, self.promises.settings.metric)
 
     @property
     def n_passing(self) -> int:

@@ -31,6 +31,7 @@ from memvec.guarantee import (
 from memvec.index import check_enough, share_of_queries
 from memvec.kernels import blocks
 from memvec.matches import Matches
+from memvec.metric import checked_level, scores_of
 from memvec.search import (
     Explanation,
     Hits,
@@ -122,7 +123,7 @@ class Searches:
 
     def inquiry(
         self,
-        similarity: float | None,
+        level: tuple[float | None, float | None],
         promise: tuple[float | None, Guarantee | None, float | None],
         where: Where | None,
         threads: int | None,
@@ -130,20 +131,20 @@ class Searches:
         *,
         of_range: bool = True,
     ) -> Inquiry:
-        """Return what is asked for; `promise` is miss rate, level and confidence, or their lack.
+        """Return what is asked for.
 
-        Of a range, open units are tested by the law, and support no more.
+        `level` is similarity and radius, `promise` is miss rate, guarantee and confidence; all may
+        be None. Of a range, open units are tested by the law, and support no more.
         """
-        level = self._store.settings.similarity
-        if similarity is not None:
-            level = checks.similarity(similarity, caller)
+        settings = self._store.settings
+        similarity = checked_level(settings.metric, *level, settings.similarity, caller)
         request = self.live.promises.request(*promise, caller)
         guarantee = promise[1]
         by_law = of_range and self._open_units is not None
         if by_law and guarantee in ("expected", "high_probability"):
             expected = "'model' or 'exact' in a collection that was opened with online='units'"
             raise checks.bad_value("guarantee", caller, expected, repr(guarantee))
-        return Inquiry(level, request, where, checks.threads(threads, caller), caller)
+        return Inquiry(similarity, request, where, checks.threads(threads, caller), caller)
 
     def range(
         self, rows: Float32Array, asked: Inquiry, share: float | None, include: frozenset[Content]
@@ -193,7 +194,8 @@ class Searches:
             some = still_named(self._store.catalog, page)
             ids, _ = named(self._store.catalog, some)
             queries = (some.queries + first).tolist()
-            for query, name, score in zip(queries, ids, some.scores.tolist(), strict=True):
+            scores = scores_of(self._store.settings.metric, some.scores).tolist()
+            for query, name, score in zip(queries, ids, scores, strict=True):
                 yield Match(query, name, score)
 
     def nearest(
@@ -213,7 +215,7 @@ class Searches:
 
         return self.of_one_state(ask)
 
-    def explain(self, query: Float32Array, name: Id, asked: Inquiry, *, plot: bool) -> Explanation:
+    def explain(self, query: Float32Array, name: Id, asked: Inquiry) -> Explanation:
         """Tell what the stages see of a query and an item, wherever it lies."""
         # Together: a replaced item has another key in the state before.
         state, keys = self._reading.found([name], asked.caller, "id")
@@ -222,7 +224,7 @@ class Searches:
         source, row = _place_of(question, keys[name])
         [vector] = state.vectors(np.array([keys[name]]), self._store.settings.dim)
         similarity, searched = asked.similarity, question.searched
-        return explain(source, vector, row, name, query, similarity, plan, searched, plot=plot)
+        return explain(source, vector, row, name, query, similarity, plan, searched)
 
     def measure(self, rows: Float32Array, asked: Inquiry, progress: bool | None) -> Measurement:
         """Compare answers with the exhaustive search."""
@@ -241,7 +243,7 @@ class Searches:
     @property
     def health(self) -> Health:
         """How the promise is being kept."""
-        return self.live.monitor.health
+        return self.live.monitor.health.in_metric(self._store.settings.metric)
 
     def recalibrate(
         self, rows: Float32Array | None, progress: bool | None, caller: str
@@ -262,8 +264,9 @@ class Searches:
         check_enough(have, needed, level, len(rows), given.n_left_out, caller)
         recent.remember([Draw.of(row, settings.config.seed).digest for row in rows])
         self.live = made
-        asked = self.inquiry(None, (None, None, None), None, None, caller)
-        return self.question_to(state, asked).range_plan(level, asked.request, caller).certificate
+        asked = self.inquiry((None, None), (None, None, None), None, None, caller)
+        plan = self.question_to(state, asked).range_plan(level, asked.request, caller)
+        return plan.in_metric(settings.metric).certificate
 
     def question(self, asked: Inquiry, *, one_by_one: bool = False) -> Question:
         """Return what is asked of the state now; `one_by_one` leaves open units out."""
@@ -322,8 +325,9 @@ def _hits(
     found: Matches, ids: IdArray, certificate: Certificate, question: Question, carried: Carried
 ) -> Hits:
     """Return what was found as users see it."""
-    scores = found.scores.astype(np.float32)
-    return Hits(found.offsets, ids, scores, certificate, found.spent, question.searched, *carried)
+    searched, metric = question.searched, question.searched.metric
+    scores, certificate = scores_of(metric, found.scores), certificate.in_metric(metric)
+    return Hits(found.offsets, ids, scores, certificate, found.spent, searched, *carried)
 
 
 def _place_of(question: Question, key: int) -> tuple[Source, int]:

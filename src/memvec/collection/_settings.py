@@ -15,6 +15,7 @@ from memvec.errors import (
 )
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig
+from memvec.metric import Metric, checked_metric
 
 _WHERE = "memvec.open"
 # As many waiting vectors as are scanned in less time than a search of 100,000 takes.
@@ -46,6 +47,8 @@ class Settings:
         1 − δ of "high_probability".
     similarities : tuple of float
         Those that "high_probability" may be asked for; `similarity` where it is empty.
+    metric : {"cosine", "euclidean"}
+        What scores are.
     """
 
     dim: int
@@ -56,6 +59,7 @@ class Settings:
     guarantee: Guarantee = "expected"
     confidence: float = 0.95
     similarities: tuple[float, ...] = ()
+    metric: Metric = "cosine"
 
     @property
     def listed(self) -> tuple[float, ...]:
@@ -158,6 +162,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "guarantee": lambda value, name: checks.choice(value, name, _WHERE, get_args(Guarantee)),
     "confidence": lambda value, name: checks.miss_rate(value, _WHERE, name),
     "similarities": _similarities,
+    "metric": lambda value, name: checked_metric(value, _WHERE),
     "config": _config,
     "seal_at": lambda value, name: checks.integer(value, name, _WHERE, minimum=0),
 }

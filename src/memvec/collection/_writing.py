@@ -67,9 +67,15 @@ class Writing:
     ) -> tuple[Float32Array, list[Id] | None, list[str]]:
         """Return rows, ids and metadata as they are written; errors count rows from `first_row`."""
         self._store.check_writable()  # what gives the blocks may have closed the collection
-        dim = self._store.settings.dim
+        settings = self._store.settings
         rows = checks.unit_rows(
-            block.vectors, "vectors", where, dim=dim, first_row=first_row, copy=False
+            block.vectors,
+            "vectors",
+            where,
+            dim=settings.dim,
+            first_row=first_row,
+            copy=False,
+            scale=settings.metric == "cosine",
         )
         texts = checked_metadata(block.metadata, len(rows), where, first_row=first_row)
         plain = None

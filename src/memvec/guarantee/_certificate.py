@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from memvec.errors import FileFormatError
 from memvec.guarantee._profile import MissProfile
+from memvec.metric import Metric, limit_text, radius_of
 
 Level = Literal["exact", "high_probability", "expected", "model", "none"]
 EvidenceSource = Literal["reserve", "queries", "planted"]
@@ -95,6 +96,8 @@ class Certificate:
     live : tuple of float or None
         A 95 % interval of the miss rate of the live queries, set once it contradicts the promise:
         some of them were compared with the exhaustive search, and missed more.
+    metric : {"cosine", "euclidean"}
+        How a range is told.
 
     Examples
     --------
@@ -132,6 +135,23 @@ class Certificate:
     stale: float = 0.0
     deleted: float = 0.0
     live: tuple[float, float] | None = None
+    metric: Metric = "cosine"
+
+    def in_metric(self, metric: Metric) -> Certificate:
+        """Return the same promise, told in the unit of a metric."""
+        return self if metric == self.metric else dataclasses.replace(self, metric=metric)
+
+    @property
+    def radius(self) -> float | None:
+        """√(2 − 2α₀), the Euclidean distance of rows of norm 1, of a range."""
+        return None if self.similarity is None else radius_of(self.similarity)
+
+    @property
+    def range_text(self) -> str:
+        """What it is about: ``above 0.8``, ``within 0.632``, ``among the 10 nearest``."""
+        if self.k is not None:
+            return f"among the {self.k:,} nearest"
+        return "" if self.similarity is None else limit_text(self.metric, self.similarity)
 
     @property
     def natural(self) -> bool:
@@ -148,9 +168,7 @@ class Certificate:
         return "\n  ".join(lines)
 
     def _statement(self) -> str:
-        of_range = "" if self.similarity is None else f" above {self.similarity:g}"
-        if self.k is not None:
-            of_range = f" among the {self.k:,} nearest"
+        of_range = f" {self.range_text}" if self.range_text else ""
         return _STATEMENT[self.level].format(
             queries="Queries" if self.source is None else _QUERIES[self.source],
             of_range=of_range,

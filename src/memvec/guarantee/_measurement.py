@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from memvec.guarantee._drift import Drift
 from memvec.guarantee._live import LiveRate
 from memvec.guarantee._profile import MissProfile
 from memvec.matches import Matches
+from memvec.metric import Metric, limit_text
 
 _CONFIDENCE = 0.95
 
@@ -171,12 +172,19 @@ class Health:
         Whether their matches are harder to find than those of the calibration queries.
     n_recent : int
         Distinct recent queries that `recalibrate` can use.
+    metric : {"cosine", "euclidean"}
+        How ranges are told.
     """
 
     n_queries: int
     shadows: dict[Asked, Measurement]
     drift: Drift
     n_recent: int = 0
+    metric: Metric = "cosine"
+
+    def in_metric(self, metric: Metric) -> Health:
+        """Return the same, told in the unit of a metric."""
+        return self if metric == self.metric else replace(self, metric=metric)
 
     @property
     def shadow(self) -> Measurement:
@@ -187,7 +195,8 @@ class Health:
     def __str__(self) -> str:
         lines = [f"{self.n_queries:,} queries answered."]
         for (similarity, *_), seen in sorted(self.shadows.items()):
-            lines.append(f"Compared with the exhaustive search, above {similarity:g}: {seen}")
+            above = limit_text(self.metric, similarity)
+            lines.append(f"Compared with the exhaustive search, {above}: {seen}")
             if not seen.kept:
                 lines.append("  The miss rate is above the one promised: call recalibrate().")
         lines += self._about_drift()

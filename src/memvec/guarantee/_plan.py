@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memvec.guarantee._certificate import Certificate
 from memvec.guarantee._thresholds import Thresholds
+from memvec.metric import Metric
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +29,10 @@ class Plan:
     certificate: Certificate
     tries: tuple[float, ...] = ()
     first: Plan | None = None
+
+    def in_metric(self, metric: Metric) -> Plan:
+        """Return the same plan, its certificate told in the unit of a metric."""
+        return replace(self, certificate=self.certificate.in_metric(metric))
 
     @property
     def n_bytes(self) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.evaluation import exact_range
-from memvec.guarantee import Guarantee, complete_plan
+from memvec.guarantee import Guarantee, Plan, complete_plan
 from memvec.index._index import Index, join_of_index
 from memvec.index._joins import (
     KeptRow,
@@ -18,6 +18,7 @@ from memvec.index._joins import (
     pairs_of_matches,
     ranks_to_keep,
 )
+from memvec.metric import Metric, checked_level, radius_of, scores_of
 from memvec.search import (
     DuplicateRows,
     Grouping,
@@ -40,6 +41,7 @@ class _Asked(NamedTuple):
     """What is asked for, checked."""
 
     similarity: float
+    metric: Metric
     miss_rate: float
     guarantee: Guarantee
     confidence: float
@@ -49,15 +51,18 @@ class _Asked(NamedTuple):
     @classmethod
     def checked(
         cls,
-        similarity: float,
+        level: tuple[float | None, float | None],
         promise: tuple[float, Guarantee, float],
         threads: int | None,
         progress: bool | None,
         where: str,
     ) -> _Asked:
+        similarity, radius = level
         miss_rate, guarantee, confidence = promise
+        metric: Metric = "cosine" if radius is None else "euclidean"
         return cls(
-            checks.similarity(similarity, where),
+            checked_level(metric, similarity, radius, 0.9, where),
+            metric,
             checks.miss_rate(miss_rate, where),
             checks.choice(guarantee, "guarantee", where, get_args(Guarantee)),
             checks.miss_rate(confidence, where, "confidence"),
@@ -67,15 +72,29 @@ class _Asked(NamedTuple):
 
     def index_of(self, rows: Float32Array, queries: Float32Array | None = None) -> Index:
         """Return an index of some rows, for what is asked."""
+        by_cosine = self.metric == "cosine"
         return Index.build(
             rows,
-            similarity=self.similarity,
+            similarity=self.similarity if by_cosine else None,
+            radius=None if by_cosine else radius_of(self.similarity),
+            metric=self.metric,
             miss_rate=self.miss_rate,
             guarantee=self.guarantee,
             confidence=self.confidence,
             queries=queries,
             progress=self.progress,
         )
+
+    def unit_rows(
+        self, vectors: ArrayLike, name: str, where: str, dim: int | None = None
+    ) -> Float32Array:
+        """Return rows as they are compared."""
+        scale = self.metric == "cosine"
+        return checks.unit_rows(vectors, name, where, dim=dim, copy=False, scale=scale)
+
+    def complete_plan(self) -> Plan:
+        """Return the plan of comparing everything."""
+        return complete_plan(self.similarity).in_metric(self.metric)
 
     def by_products(self, n_others: float) -> bool:
         """Tell whether everything is compared."""
@@ -84,8 +103,9 @@ class _Asked(NamedTuple):
 
 def self_join(
     vectors: ArrayLike,
-    similarity: float = 0.9,
+    similarity: float | None = None,
     *,
+    radius: float | None = None,
     miss_rate: float = 0.01,
     guarantee: Guarantee = "expected",
     confidence: float = 0.95,
@@ -101,8 +121,11 @@ def self_join(
     vectors : array_like of shape (n_vectors, dim)
         float16, float32 or float64; rows are scaled to norm 1. Zero, NaN and infinite rows are
         refused.
-    similarity : float, default 0.9
-        α₀ in (0, 1], the cosine of a pair. At 1 exact copies are found.
+    similarity : float, optional
+        α₀ in (0, 1], the cosine of a pair; 0.9 by default. At 1 exact copies are found.
+    radius : float, optional
+        r in [0, √2), in place of `similarity`: the Euclidean distance of a pair, r² = 2 − 2α₀.
+        Scores are distances then, and rows of another norm than 1 are refused.
     miss_rate : float, default 0.01
         ε in (0, 1), the share of pairs that may be missed.
     guarantee : {"expected", "model", "high_probability", "exact"}
@@ -131,15 +154,18 @@ def self_join(
     (array([0, 1]), array([2, 3]))
     """
     where = "memvec.self_join"
-    asked = _Asked.checked(similarity, (miss_rate, guarantee, confidence), threads, progress, where)
-    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+    asked = _Asked.checked(
+        (similarity, radius), (miss_rate, guarantee, confidence), threads, progress, where
+    )
+    rows = asked.unit_rows(vectors, "vectors", where)
     return all_pairs(_join_of(rows, np.arange(len(rows)), asked, where))
 
 
 def deduplicate(
     vectors: ArrayLike,
-    similarity: float = 0.9,
+    similarity: float | None = None,
     *,
+    radius: float | None = None,
     keep: KeptRow = "first",
     scores: ArrayLike | None = None,
     groups: Grouping = "components",
@@ -156,7 +182,7 @@ def deduplicate(
 
     Parameters
     ----------
-    vectors, similarity, miss_rate, guarantee, confidence, threads, progress
+    vectors, similarity, radius, miss_rate, guarantee, confidence, threads, progress
         As in :func:`self_join`. Copies of a vector are always found.
     keep : {"first", "last", "best"}
         Keep the first row of a group, the last, or that of the highest score; of equals, the first.
@@ -182,8 +208,10 @@ def deduplicate(
     array([0, 1])
     """
     where = "memvec.deduplicate"
-    asked = _Asked.checked(similarity, (miss_rate, guarantee, confidence), threads, progress, where)
-    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+    asked = _Asked.checked(
+        (similarity, radius), (miss_rate, guarantee, confidence), threads, progress, where
+    )
+    rows = asked.unit_rows(vectors, "vectors", where)
     ranks = ranks_to_keep(len(rows), keep, scores, groups, where)
     copies = find_copies(np.arange(len(rows)), rows.__getitem__)
     return duplicate_rows(_join_of(rows, copies.distinct, asked, where), copies, ranks, groups)
@@ -192,8 +220,9 @@ def deduplicate(
 def join(
     left: ArrayLike,
     right: ArrayLike,
-    similarity: float = 0.9,
+    similarity: float | None = None,
     *,
+    radius: float | None = None,
     miss_rate: float = 0.01,
     guarantee: Guarantee = "expected",
     confidence: float = 0.95,
@@ -209,7 +238,7 @@ def join(
     ----------
     left, right : array_like of shape (n_vectors, dim)
         As `vectors` of :func:`self_join`, of the same dimension.
-    similarity, miss_rate, guarantee, confidence, threads, progress
+    similarity, radius, miss_rate, guarantee, confidence, threads, progress
         As in :func:`self_join`.
 
     Returns
@@ -225,15 +254,17 @@ def join(
     [(0, 0)]
     """
     where = "memvec.join"
-    asked = _Asked.checked(similarity, (miss_rate, guarantee, confidence), threads, progress, where)
-    first = checks.unit_rows(left, "left", where, copy=False)
-    second = checks.unit_rows(right, "right", where, dim=first.shape[1], copy=False)
+    asked = _Asked.checked(
+        (similarity, radius), (miss_rate, guarantee, confidence), threads, progress, where
+    )
+    first = asked.unit_rows(left, "left", where)
+    second = asked.unit_rows(right, "right", where, first.shape[1])
     swapped = len(first) > len(second)
     queries, rows = (second, first) if swapped else (first, second)
     if asked.by_products(len(queries)):
         found = exact_range(rows, queries, asked.similarity, progress=progress)
-        certificate = complete_plan(asked.similarity).certificate
-        return pairs_of_matches(found, certificate, swapped=swapped)
+        found.scores = scores_of(asked.metric, found.scores)
+        return pairs_of_matches(found, asked.complete_plan().certificate, swapped=swapped)
     drawn = np.random.default_rng(0).choice(len(queries), _CALIBRATED_ON, replace=False)
     index = asked.index_of(rows, queries[np.sort(drawn)])
     hits = index.range_search(queries, shadow=0.0, threads=asked.threads)
@@ -244,9 +275,10 @@ def _join_of(rows: Float32Array, keys: IntArray, asked: _Asked, where: str) -> S
     """Return the join of some rows: of all their pairs, or by an index of them."""
     chosen = rows if len(keys) == len(rows) else rows[keys]
     if asked.by_products(len(keys) / 2):
-        scope, plan = Scope(PlainRows(chosen), keys), complete_plan(asked.similarity)
+        scope, plan = Scope(PlainRows(chosen), keys), asked.complete_plan()
         threads, progress = asked.threads, asked.progress
         return SelfJoin([scope], rows.__getitem__, asked.similarity, plan, threads, progress)
     index = asked.index_of(chosen)
-    found = join_of_index(index, None, (None, None, None), asked.threads, asked.progress, where)
+    level, promise = index.design.similarity, (None, None, None)
+    found = join_of_index(index, level, promise, asked.threads, asked.progress, where)
     return replace(found, scopes=[Scope(index.source, keys)], vectors=rows.__getitem__)

@@ -16,6 +16,7 @@ from memvec.index._design import design_index
 from memvec.index._encode import encode_units
 from memvec.index._parts import IndexParts
 from memvec.index._units import build_units
+from memvec.metric import Metric
 from memvec.search import CodeUnits, FloatUnits, UnitSource
 from memvec.types import Float32Array, IntArray
 
@@ -29,6 +30,7 @@ class BuildPromise:
     guarantee: Guarantee
     confidence: float
     similarities: tuple[float, ...]
+    metric: Metric = "cosine"
 
 
 def build_parts(
@@ -51,6 +53,7 @@ def build_parts(
         guarantee=promise.guarantee,
         confidence=promise.confidence,
         similarities=promise.similarities,
+        metric=promise.metric,
     )
     made = design.config
     units, tested = build_units(rows, reserve, projection, tested, made, progress)

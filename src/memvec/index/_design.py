@@ -12,6 +12,7 @@ from memvec.guarantee import uniform_tail
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.lazy import optimize, special
+from memvec.metric import Metric
 from memvec.theory import effective_dimension, optimal_design
 from memvec.types import Float32Array
 
@@ -84,6 +85,8 @@ class IndexDesign:
         1 − δ of "high_probability".
     similarities : tuple of float
         Those that it may be asked for.
+    metric : {"cosine", "euclidean"}
+        What scores are.
     """
 
     similarity: float
@@ -96,6 +99,7 @@ class IndexDesign:
     guarantee: Literal["model", "expected", "high_probability", "exact"] = "expected"
     confidence: float = 0.95
     similarities: tuple[float, ...] = ()
+    metric: Metric = "cosine"
 
     @property
     def unit_size(self) -> int:

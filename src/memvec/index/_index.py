@@ -42,6 +42,7 @@ from memvec.index._pickling import by_value, is_index, of_value, opened_again, s
 from memvec.index._recalibrate import recalibrated, share_of_queries
 from memvec.index._units import MOST_VECTORS
 from memvec.matches import Matches
+from memvec.metric import Metric, checked_level, checked_metric, scores_of
 from memvec.search import (
     ANYTHING,
     DuplicateRows,
@@ -114,7 +115,9 @@ class Index:
         cls,
         vectors: ArrayLike,
         *,
-        similarity: float = 0.7,
+        similarity: float | None = None,
+        radius: float | None = None,
+        metric: Metric = "cosine",
         miss_rate: float = 0.01,
         guarantee: Guarantee = "expected",
         confidence: float = 0.95,
@@ -132,8 +135,14 @@ class Index:
         vectors : array_like of shape (n_vectors, dim)
             float16, float32 or float64; rows are scaled to norm 1. Zero, NaN and infinite rows are
             refused.
-        similarity : float, default 0.7
-            α₀ in (0, 1], the cosine the index is designed for. Others can be searched, too.
+        similarity : float, optional
+            α₀ in (0, 1], the cosine the index is designed for; 0.7 by default. Others can be
+            searched, too.
+        radius : float, optional
+            r in [0, √2), in place of `similarity` where the metric is "euclidean": r² = 2 − 2α₀.
+        metric : {"cosine", "euclidean"}
+            What scores are. Of rows of norm 1, Euclidean distances are cosines in another unit;
+            with "euclidean", rows of another norm are refused, and the nearest come first.
         miss_rate : float, default 0.01
             ε in (0, 1), the share of matches that searches may miss.
         guarantee : {"expected", "model", "high_probability", "exact"}
@@ -158,23 +167,25 @@ class Index:
             Show bars; None shows them on a terminal.
         """
         where = "Index.build"
-        similarity = checks.similarity(similarity, where)
+        metric = checked_metric(metric, where)
+        similarity = checked_level(metric, similarity, radius, 0.7, where)
         miss_rate = checks.miss_rate(miss_rate, where)
         checks.choice(guarantee, "guarantee", where, get_args(Guarantee))
         confidence = checks.miss_rate(confidence, where, "confidence")
         listed = checked_similarities(similarities, similarity, where)
-        rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+        scale = metric == "cosine"
+        rows = checks.unit_rows(vectors, "vectors", where, copy=False, scale=scale)
         if len(rows) > MOST_VECTORS:
             expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
             raise checks.bad_value("vectors", where, expected, len(rows))
         dim = rows.shape[1]
         asked = None
         if queries is not None:
-            asked = checks.unit_queries(queries, "queries", where, dim=dim)
+            asked = checks.unit_queries(queries, "queries", where, dim=dim, scale=scale)
         reserve = None if held_out is None else checked_rows(held_out, asked, len(rows), where)
         costs = MachineCosts() if machine is None else machine
         made = checked_config(config, dim, where)
-        promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed)
+        promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed, metric)
         return cls(build_parts(rows, promise, asked, reserve, made, costs, progress))
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -217,6 +228,7 @@ class Index:
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -233,6 +245,8 @@ class Index:
             Rows are scaled to norm 1.
         similarity : float, optional
             α₀ in (0, 1]; that of the build by default. At 1 exact copies are found.
+        radius : float, optional
+            r in [0, √2), in place of `similarity` where the metric is "euclidean".
         miss_rate : float, optional
             ε in (0, 1); that of the build by default.
         guarantee : {"expected", "model", "high_probability", "exact"}, optional
@@ -260,7 +274,7 @@ class Index:
         """
         where = "Index.range_search"
         rows, threads = self._asked(queries, threads, where)
-        level = self._similarity(similarity, where)
+        level = self._level(similarity, radius, where)
         parts, monitor = self._live
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
@@ -279,6 +293,7 @@ class Index:
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -290,7 +305,7 @@ class Index:
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, confidence, threshold, units, threads
+        queries, similarity, radius, miss_rate, guarantee, confidence, threshold, units, threads
             As in :meth:`range_search`.
 
         Examples
@@ -302,6 +317,7 @@ class Index:
         return self.range_search(
             queries,
             similarity,
+            radius=radius,
             miss_rate=miss_rate,
             guarantee=guarantee,
             confidence=confidence,
@@ -365,6 +381,7 @@ class Index:
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -377,7 +394,7 @@ class Index:
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, confidence, threshold, units, threads
+        queries, similarity, radius, miss_rate, guarantee, confidence, threshold, units, threads
             As in :meth:`range_search`.
         verify : bool, default True
             Score the members of the units that pass; False gives the bare unit test, which also
@@ -398,6 +415,7 @@ class Index:
             hits = self.range_search(
                 queries,
                 similarity,
+                radius=radius,
                 miss_rate=miss_rate,
                 guarantee=guarantee,
                 confidence=confidence,
@@ -408,7 +426,7 @@ class Index:
             return hits.counts > 0
         where = "Index.contains"
         rows, threads = self._asked(queries, threads, where)
-        level = self._similarity(similarity, where)
+        level = self._level(similarity, radius, where)
         parts, cascade = self._parts, self._parts.units.cascade
         if threshold is not None or units is not None:
             select, _ = selection(cascade, threshold, units, where)
@@ -423,6 +441,7 @@ class Index:
         self,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -433,7 +452,7 @@ class Index:
 
         Parameters
         ----------
-        similarity, miss_rate, guarantee, confidence, threads
+        similarity, radius, miss_rate, guarantee, confidence, threads
             As in :meth:`range_search`.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
@@ -453,12 +472,14 @@ class Index:
         """
         promise = miss_rate, guarantee, confidence
         where = "Index.self_join"
-        return all_pairs(join_of_index(self, similarity, promise, threads, progress, where))
+        level = self._level(similarity, radius, where)
+        return all_pairs(join_of_index(self, level, promise, threads, progress, where))
 
     def iter_self_join(
         self,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -469,18 +490,20 @@ class Index:
 
         Parameters
         ----------
-        similarity, miss_rate, guarantee, confidence, threads, progress
+        similarity, radius, miss_rate, guarantee, confidence, threads, progress
             As in :meth:`self_join`.
         """
         promise = miss_rate, guarantee, confidence
         where = "Index.iter_self_join"
-        return ordered_blocks(join_of_index(self, similarity, promise, threads, progress, where))
+        level = self._level(similarity, radius, where)
+        return ordered_blocks(join_of_index(self, level, promise, threads, progress, where))
 
     def join(
         self,
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
@@ -490,7 +513,7 @@ class Index:
 
         Parameters
         ----------
-        queries, similarity, miss_rate, guarantee, confidence, threads
+        queries, similarity, radius, miss_rate, guarantee, confidence, threads
             As in :meth:`range_search`, which finds the same.
 
         Returns
@@ -507,6 +530,7 @@ class Index:
         hits = self.range_search(
             queries,
             similarity,
+            radius=radius,
             miss_rate=miss_rate,
             guarantee=guarantee,
             confidence=confidence,
@@ -518,6 +542,7 @@ class Index:
         self,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         keep: KeptRow = "first",
         scores: ArrayLike | None = None,
         groups: Grouping = "components",
@@ -531,7 +556,7 @@ class Index:
 
         Parameters
         ----------
-        similarity, miss_rate, guarantee, confidence, threads, progress
+        similarity, radius, miss_rate, guarantee, confidence, threads, progress
             As in :meth:`self_join`. Copies of a vector are always found.
         keep : {"first", "last", "best"}
             Keep the first row of a group, the last, or that of the highest score; of equals, the
@@ -552,7 +577,8 @@ class Index:
         where = "Index.deduplicate"
         promise = miss_rate, guarantee, confidence
         ranks = ranks_to_keep(len(self), keep, scores, groups, where)
-        join = join_of_index(self, similarity, promise, threads, progress, where)
+        level = self._level(similarity, radius, where)
+        join = join_of_index(self, level, promise, threads, progress, where)
         copies = join.copies()
         return duplicate_rows(join.limited_to(copies.distinct), copies, ranks, groups)
 
@@ -562,10 +588,10 @@ class Index:
         id: int,  # noqa: A002 - what hits call it
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
-        plot: bool = False,
     ) -> Explanation:
         """Tell why a vector is, or is not, returned for a query.
 
@@ -575,11 +601,8 @@ class Index:
             One query.
         id : int
             A row of the array the index was built from.
-        similarity, miss_rate, guarantee, confidence
+        similarity, radius, miss_rate, guarantee, confidence
             As in :meth:`range_search`.
-        plot : bool, default False
-            Also draw the unit test: what the query scores on all units, the law of a match, the
-            threshold and the score of this vector's unit.
 
         Examples
         --------
@@ -589,26 +612,27 @@ class Index:
         'Not returned: its score 0.0000 is below 0.8.'
         """
         where = "Index.explain"
-        rows = checks.unit_queries(query, "query", where, dim=self.dim)
+        rows = self._rows(query, where, "query")
         if len(rows) != 1:
             raise checks.bad_value("query", where, "one query", len(rows))
         key = checks.integer(id, "id", where, minimum=0)
         if key >= len(self):
             expected = f"less than the {len(self)} vectors of the index"
             raise checks.bad_value("id", where, expected, key)
-        level = self._similarity(similarity, where)
+        level = self._level(similarity, radius, where)
         parts = self._parts
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         plan = parts.range_plan(level, request, where)
         [vector] = parts.vectors(np.array([key]))
         searched = parts.searched
-        return explain(parts.units, vector, key, key, rows[0], level, plan, searched, plot=plot)
+        return explain(parts.units, vector, key, key, rows[0], level, plan, searched)
 
     def measure(
         self,
         queries: ArrayLike,
         similarity: float | None = None,
         *,
+        radius: float | None = None,
         sample: int | None = None,
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
@@ -621,7 +645,7 @@ class Index:
         ----------
         queries : array_like of shape (n_queries, dim) or (dim,)
             Queries that matter to you.
-        similarity, miss_rate, guarantee, confidence
+        similarity, radius, miss_rate, guarantee, confidence
             As in :meth:`range_search`.
         sample : int, optional
             Compare this many of them, drawn at random; all by default.
@@ -636,8 +660,8 @@ class Index:
         0
         """
         where = "Index.measure"
-        rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
-        level = self._similarity(similarity, where)
+        rows = self._rows(queries, where)
+        level = self._level(similarity, radius, where)
         parts = self._parts
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         rows = sampled(rows, sample, self.config.seed, where)
@@ -687,6 +711,11 @@ class Index:
     def dim(self) -> int:
         """The dimension of the vectors."""
         return self._dim
+
+    @property
+    def metric(self) -> Metric:
+        """What scores are: "cosine" or "euclidean"."""
+        return self._parts.design.metric
 
     @property
     def unit_sizes(self) -> IntArray:
@@ -741,7 +770,7 @@ class Index:
         progress : bool, optional
             Show a bar; None shows it on a terminal.
         """
-        rows = checks.unit_queries(queries, "queries", "Index.calibration_rows", dim=self.dim)
+        rows = self._rows(queries, "Index.calibration_rows")
         similarity = self.design.similarity
         return build_table(self._parts.units.cascade, rows, None, similarity, progress)
 
@@ -758,7 +787,7 @@ class Index:
         ndarray of shape (n_queries, n_units)
             float32. With codes, the score is given in shares of what a match 1 would score.
         """
-        rows = checks.unit_queries(queries, "queries", "Index.unit_scores", dim=self.dim)
+        rows = self._rows(queries, "Index.unit_scores")
         scores = np.empty((len(rows), len(self.unit_sizes)), dtype=np.float32)
         for query, row in enumerate(rows):
             scores[query] = self._parts.units.cascade.unit_scores(row)
@@ -785,7 +814,7 @@ class Index:
     @property
     def health(self) -> Health:
         """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
-        return self._live.monitor.health
+        return self._live.monitor.health.in_metric(self.metric)
 
     def recalibrate(
         self, queries: ArrayLike | None = None, *, progress: bool | None = None
@@ -821,13 +850,14 @@ class Index:
         parts, monitor = self._live
         rows = monitor.recent_rows(self.dim)
         if queries is not None:
-            rows = checks.unit_queries(queries, "queries", where, dim=self.dim)
+            rows = self._rows(queries, where)
         made = recalibrated(parts, rows, progress, where)
         seed, recent = self.config.seed, monitor.recent
         recent.remember([Draw.of(row, seed).digest for row in rows])
         self._live = _Live(made, Monitor(seed, recent))
         default = made.promises.default
-        return made.range_plan(made.design.similarity, default, where).certificate
+        plan = made.range_plan(made.design.similarity, default, where)
+        return plan.in_metric(made.design.metric).certificate
 
     def to(self, device: str) -> Index:
         """Return the same index, searched on a device.
@@ -867,13 +897,15 @@ class Index:
     def _asked(
         self, queries: ArrayLike, threads: int | None, where: str
     ) -> tuple[Float32Array, int | None]:
-        rows = checks.unit_queries(queries, "queries", where, dim=self._dim)
-        return rows, checks.threads(threads, where)
+        return self._rows(queries, where), checks.threads(threads, where)
 
-    def _similarity(self, similarity: float | None, where: str) -> float:
-        if similarity is None:
-            return self._parts.design.similarity
-        return checks.similarity(similarity, where)
+    def _rows(self, queries: ArrayLike, where: str, name: str = "queries") -> Float32Array:
+        scale = self._parts.design.metric == "cosine"
+        return checks.unit_queries(queries, name, where, dim=self._dim, scale=scale)
+
+    def _level(self, similarity: float | None, radius: float | None, where: str) -> float:
+        made = self._parts.design
+        return checked_level(made.metric, similarity, radius, made.similarity, where)
 
 
 def save_index(index: Index, path: str | os.PathLike[str]) -> dict[str, FileSum]:
@@ -901,7 +933,7 @@ def map_index(path: str | os.PathLike[str]) -> tuple[Index, MappedFolder]:
 
 def join_of_index(
     index: Index,
-    similarity: float | None,
+    similarity: float,
     promise: tuple[float | None, Guarantee | None, float | None],
     threads: int | None,
     progress: bool | None,
@@ -909,13 +941,13 @@ def join_of_index(
 ) -> SelfJoin:
     """Return the join of an index with itself; `promise` is miss rate, guarantee, confidence."""
     parts, threads = index._parts, checks.threads(threads, where)
-    level = index._similarity(similarity, where)
     request = parts.promises.default.replaced(*promise, where)
-    plan = parts.range_plan(level, request, where)
-    return SelfJoin(parts.scopes, parts.vectors, level, plan, threads, progress)
+    plan = parts.range_plan(similarity, request, where).in_metric(parts.design.metric)
+    return SelfJoin(parts.scopes, parts.vectors, similarity, plan, threads, progress)
 
 
 def _hits(found: Matches, certificate: Certificate, parts: IndexParts) -> Hits:
     """Return what was found as users see it."""
-    scores = found.scores.astype(np.float32)
+    metric = parts.design.metric
+    scores, certificate = scores_of(metric, found.scores), certificate.in_metric(metric)
     return Hits(found.offsets, found.ids, scores, certificate, found.spent, parts.searched)

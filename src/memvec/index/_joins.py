@@ -10,6 +10,7 @@ import numpy as np
 from memvec import checks
 from memvec.guarantee import Certificate
 from memvec.matches import Matches
+from memvec.metric import scores_of
 from memvec.search import (
     Copies,
     DuplicateGroup,
@@ -29,7 +30,7 @@ def ordered_blocks(join: SelfJoin) -> Iterator[SimilarPairs]:
     """Yield the pairs of a join of one scope, in order, as they are found."""
     for pairs in join.pair_blocks():
         if len(pairs.left):
-            yield ordered(pairs, join.plan.certificate)
+            yield ordered(_as_told(pairs, join.plan.certificate), join.plan.certificate)
 
 
 def all_pairs(join: SelfJoin) -> SimilarPairs:
@@ -37,7 +38,7 @@ def all_pairs(join: SelfJoin) -> SimilarPairs:
     nothing = np.empty(0, dtype=np.int64)
     found = [Pairs(nothing, nothing, np.empty(0, dtype=np.float32)), *join.pair_blocks()]
     joined = Pairs(*(np.concatenate(part) for part in zip(*found, strict=True)))
-    return ordered(joined, join.plan.certificate)
+    return ordered(_as_told(joined, join.plan.certificate), join.plan.certificate)
 
 
 def ordered(pairs: Pairs, certificate: Certificate) -> SimilarPairs:
@@ -54,6 +55,11 @@ def pairs_of_matches(
     queries, ids = np.repeat(np.arange(len(found)), found.counts), found.ids.astype(np.int64)
     left, right = (ids, queries) if swapped else (queries, ids)
     return ordered(Pairs(left, right, found.scores.astype(np.float32)), certificate)
+
+
+def _as_told(pairs: Pairs, certificate: Certificate) -> Pairs:
+    """Return pairs with scores in the unit of the certificate."""
+    return pairs._replace(scores=scores_of(certificate.metric, pairs.scores))
 
 
 def duplicate_rows(

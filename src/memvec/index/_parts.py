@@ -58,7 +58,8 @@ class IndexParts:
     @cached_property
     def searched(self) -> Searched:
         """How many vectors there are, and what unrelated ones score."""
-        return Searched(self.design.n_vectors, self.design.n_vectors, self.evidence.null_law)
+        made = self.design
+        return Searched(made.n_vectors, made.n_vectors, self.evidence.null_law, made.metric)
 
     @cached_property
     def promises(self) -> Promises:

@@ -12,6 +12,7 @@ from memvec.guarantee import Guarantee
 from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
 from memvec.index._units import MOST_VECTORS
+from memvec.metric import checked_metric
 
 _WHERE = "the manifest"
 _FLAGS = ("normalised", "symmetric", "center", "whiten")
@@ -46,6 +47,7 @@ def saved_design(settings: object) -> IndexDesign:
         "guarantee": checks.choice(held.get("guarantee"), "guarantee", _WHERE, get_args(Guarantee)),
         "confidence": checks.miss_rate(held.get("confidence"), _WHERE, "confidence"),
         "similarities": _similarities(held.get("similarities")),
+        "metric": checked_metric(held.get("metric", "cosine"), _WHERE),
     }
     _check_names(held, IndexDesign, "design")
     return IndexDesign(**held)

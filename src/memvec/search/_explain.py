@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from memvec.errors import MissingExtraError
+from memvec.errors import InvalidValueError, MissingExtraError
 from memvec.guarantee import Certificate, Significance, Thresholds
 from memvec.kernels import MATCH_SLACK
+from memvec.metric import Metric, cosine_of, radius_of
 from memvec.search._code_units import CodeUnits
 from memvec.search._float_units import FloatUnits
 from memvec.types import Float32Array, IntArray
@@ -63,9 +64,9 @@ class Explanation:
     id : int or str
         The vector.
     score : float
-        The cosine of the two.
+        The cosine of the two, or their distance.
     similarity : float
-        What was asked for.
+        What was asked for, as a cosine.
     stages : tuple of StageView
         The tests, in order; no test of units where the vector is a stray or of the reserve, and
         none at all where everything is visited.
@@ -73,8 +74,8 @@ class Explanation:
         How often an unrelated vector scores as high.
     certificate : Certificate
         The promise of the search.
-    figure : matplotlib.figure.Figure or None
-        Densities, thresholds and scores, where they were asked for.
+    unit_scores : ndarray of shape (n_units,)
+        What the query scores on all units, in units of the similarity.
     """
 
     id: int | str
@@ -83,12 +84,17 @@ class Explanation:
     stages: tuple[StageView, ...]
     significance: Significance
     certificate: Certificate
-    figure: Any = None
+    unit_scores: Float32Array = field(repr=False)
+
+    @property
+    def metric(self) -> Metric:
+        """What the score is."""
+        return self.certificate.metric
 
     @property
     def matches(self) -> bool:
         """Whether the score reaches the similarity."""
-        return self.score >= self.similarity - MATCH_SLACK
+        return cosine_of(self.metric, self.score) >= self.similarity - MATCH_SLACK
 
     @property
     def stopped_by(self) -> StageView | None:
@@ -104,7 +110,8 @@ class Explanation:
     def reason(self) -> str:
         """One sentence on the outcome."""
         if not self.matches:
-            return f"Not returned: its score {self.score:.4f} is below {self.similarity:g}."
+            short = "below" if self.metric == "cosine" else "beyond"
+            return f"Not returned: its {self._score_text} is {short} {self._limit:g}."
         if self.stopped_by is None:
             return "Returned."
         stage = self.stopped_by
@@ -113,10 +120,31 @@ class Explanation:
             f"below its threshold {stage.threshold:.3f}."
         )
 
+    @property
+    def _score_text(self) -> str:
+        return f"{'score' if self.metric == 'cosine' else 'distance'} {self.score:.4f}"
+
+    @property
+    def _limit(self) -> float:
+        return self.similarity if self.metric == "cosine" else radius_of(self.similarity)
+
+    def plot(self) -> Any:
+        """Return a figure of the unit test, of matplotlib.
+
+        It shows what the query scores on all units, the law of a match, the threshold, and what
+        the unit of this vector scored.
+        """
+        view = next((stage for stage in self.stages if stage.name == "unit"), None)
+        if view is None:
+            raise InvalidValueError(
+                f"Vector {self.id} has no unit test to plot: it is compared without one."
+            )
+        return draw_unit_test(view, self.similarity, self.unit_scores)
+
     def __str__(self) -> str:
         lines = [
             f"Vector {self.id}: {self.reason}",
-            f"  score {self.score:.4f} for {self.similarity:g} asked; {self.significance}",
+            f"  {self._score_text} for {self._limit:g} asked; {self.significance}",
         ]
         if self.stages:
             lines.append(f"  {'stage':<28}{'score':>8}{'threshold':>11}{'margin':>10}")
@@ -171,7 +199,7 @@ def draw_unit_test(view: StageView, similarity: float, scores: Float32Array) -> 
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise MissingExtraError("explain(plot=True)", "matplotlib", "plot") from error
+        raise MissingExtraError("Explanation.plot()", "matplotlib", "plot") from error
     figure = Figure(figsize=(6.4, 3.6), layout="constrained")
     axes = figure.subplots()
     axes.hist(scores, bins=60, density=True, color="0.8", label="all units (H0)")

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from memvec.guarantee import Certificate, NullLaw
+from memvec.metric import Metric, cosines_of
 from memvec.search._frames import Columns, faiss_ids
 from memvec.types import Float32Array, Float64Array, IntArray, WordArray
 
@@ -73,16 +74,20 @@ class Searched:
         Those that could be hits: neither deleted nor left out by a filter.
     null_law : NullLaw
         What vectors that have nothing to do with a query score.
+    metric : {"cosine", "euclidean"}
+        What scores are.
     """
 
     n_vectors: int
     n_candidates: int
     null_law: NullLaw = field(repr=False)
+    metric: Metric = "cosine"
 
     def without_law(self) -> Searched:
         """Return it without the law, for pickles: 100,000 cosines would be most of a few hits."""
         bare = object.__new__(Searched)
-        vars(bare).update(n_vectors=self.n_vectors, n_candidates=self.n_candidates)
+        vars(bare).update(vars(self))
+        vars(bare).pop("null_law", None)
         return bare
 
     def __getattr__(self, name: str) -> Any:
@@ -103,6 +108,8 @@ class HitRow(NamedTuple):
 class Hits:
     """All matches of some queries, flat, each query's ordered by score and then by id.
 
+    Its length is the number of queries; ``hits[q]`` are the matches of query q.
+
     Attributes
     ----------
     offsets : ndarray of shape (n_queries + 1,)
@@ -111,7 +118,7 @@ class Hits:
         Of an index, rows of the array it was built from, int64; of a collection, integers and
         strings, in an array of objects.
     scores : ndarray of shape (n_matches,)
-        Their cosines with the query, float32.
+        Their cosines with the query, or their distances from it, as the metric says; float32.
     certificate : Certificate
         What is promised about the matches missed.
     spent : ndarray of shape (n_queries, 5)
@@ -183,7 +190,9 @@ class Hits:
         It is an upper limit where it equals ``null_law.smallest``, unless ``null_law.is_uniform``.
         """
         kept: Float64Array | None = vars(self).get("_p_values")
-        return self.null_law.p_values(self.scores) if kept is None else kept
+        if kept is not None:
+            return kept
+        return self.null_law.p_values(cosines_of(self.searched.metric, self.scores))
 
     @property
     def e_values(self) -> Float64Array:
@@ -216,7 +225,8 @@ class Hits:
     def as_faiss(self) -> tuple[WordArray, Float32Array, IntArray]:
         """Return ``lims, D, I``, as ``range_search`` of FAISS does; ids must be integers.
 
-        The matches of query q are ``I[lims[q]:lims[q + 1]]``, and ``D`` their cosines.
+        The matches of query q are ``I[lims[q]:lims[q + 1]]``, and ``D`` their cosines, or the
+        squares of their distances.
 
         Examples
         --------
@@ -227,7 +237,7 @@ class Hits:
         ([0, 2, 3], [0, 1, 2])
         """
         ids = faiss_ids(self.ids, "Hits.as_faiss()")
-        return self.offsets.astype(np.uint64), self.scores, ids
+        return self.offsets.astype(np.uint64), faiss_scores(self), ids
 
     @property
     def _columns(self) -> Columns:
@@ -250,7 +260,7 @@ class Hits:
 
     def __repr__(self) -> str:
         return (
-            f"Hits({len(self.ids)} matches of {len(self)} queries, "
+            f"Hits({len(self)} queries, {len(self.ids)} matches, "
             f"cost ratio {self.work.cost_ratio:.3f})"
         )
 
@@ -264,7 +274,8 @@ class TopHits:
     ids : ndarray of shape (n_queries, k)
         As in :class:`Hits`; where fewer than k were found, -1 of an index and None of a collection.
     scores : ndarray of shape (n_queries, k)
-        Their cosines, float32, falling; -inf where there is no id.
+        Their cosines, float32, falling; -inf where there is no id. Distances rise; inf where there
+        is no id.
     certificate : Certificate
         What is promised about the vectors missed.
     spent : ndarray of shape (n_queries, 5)
@@ -291,7 +302,8 @@ class TopHits:
         """Return the first k matches of each query, filled up."""
         named = hits.ids.dtype == np.object_
         ids: Any = np.full((len(hits), k), None if named else -1, dtype=hits.ids.dtype)
-        scores = np.full((len(hits), k), -np.inf, dtype=np.float32)
+        worst = -np.inf if hits.searched.metric == "cosine" else np.inf
+        scores = np.full((len(hits), k), worst, dtype=np.float32)
         metadata: list[list[dict[str, Any] | None]] | None = None
         if hits.metadata is not None:
             metadata = [[None] * k for _ in range(len(hits))]
@@ -330,9 +342,9 @@ class TopHits:
     def as_faiss(self) -> tuple[Float32Array, IntArray]:
         """Return ``D, I``, as ``search`` of FAISS does; ids must be integers, and are -1 for none.
 
-        ``D`` holds cosines.
+        ``D`` holds cosines, or squares of distances.
         """
-        return self.scores, faiss_ids(self.ids, "TopHits.as_faiss()")
+        return faiss_scores(self), faiss_ids(self.ids, "TopHits.as_faiss()")
 
     @property
     def _columns(self) -> Columns:
@@ -347,4 +359,9 @@ class TopHits:
 
     def __repr__(self) -> str:
         n_queries, k = self.ids.shape
-        return f"TopHits(best {k} of {n_queries} queries, cost ratio {self.work.cost_ratio:.3f})"
+        return f"TopHits({n_queries} queries, best {k}, cost ratio {self.work.cost_ratio:.3f})"
+
+
+def faiss_scores(hits: Hits | TopHits) -> Float32Array:
+    """Return scores as FAISS has them: cosines, or squares of distances."""
+    return hits.scores if hits.searched.metric == "cosine" else hits.scores**2

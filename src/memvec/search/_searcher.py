@@ -23,7 +23,8 @@ from memvec.guarantee import (
 )
 from memvec.kernels import ALL_ALLOWED, canonical_score_pairs
 from memvec.matches import Matches
-from memvec.search._explain import Explanation, draw_unit_test
+from memvec.metric import radius_of
+from memvec.search._explain import Explanation
 from memvec.search._hits import Searched
 from memvec.search._nearest import search_nearest
 from memvec.search._source import Source, UnitSource
@@ -202,22 +203,19 @@ def explain(
     similarity: float,
     plan: Plan,
     searched: Searched,
-    *,
-    plot: bool = False,
 ) -> Explanation:
-    """Tell what each stage of a source sees of a query and one of its rows; draw it if asked."""
+    """Tell what each stage of a source sees of a query and one of its rows."""
     zero = np.zeros(1, dtype=np.int64)
     pair = query[np.newaxis], np.ascontiguousarray(vector[np.newaxis])
     [score] = canonical_score_pairs(*pair, zero, zero)
     surprise = significance(searched.null_law, float(score), searched.n_candidates)
+    told = radius_of(float(score)) if searched.metric == "euclidean" else float(score)
     stages = source.stages(query, row, plan.thresholds)
-    figure = None
-    if plot and isinstance(source, UnitSource):
-        unit_test = next((stage for stage in stages if stage.name == "unit"), None)
-        if unit_test is not None:
-            scores = source.cascade.unit_similarities(query)
-            figure = draw_unit_test(unit_test, similarity, scores)
-    return Explanation(name, float(score), similarity, stages, surprise, plan.certificate, figure)
+    certificate = plan.certificate.in_metric(searched.metric)
+    on_units = np.empty(0, dtype=np.float32)
+    if isinstance(source, UnitSource):
+        on_units = source.cascade.unit_similarities(query)
+    return Explanation(name, told, similarity, stages, surprise, certificate, on_units)
 
 
 def sampled(rows: Float32Array, sample: int | None, seed: int, where: str) -> Float32Array:
