@@ -19,6 +19,7 @@ SURFACE = [
     "TopHits",
     "__version__",
     "deduplicate",
+    "deduplicate_files",
     "join",
     "open",
     "self_join",

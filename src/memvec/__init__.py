@@ -23,6 +23,7 @@ __all__ = [
     "TopHits",
     "__version__",
     "deduplicate",
+    "deduplicate_files",
     "join",
     "open",
     "self_join",
@@ -30,7 +31,7 @@ __all__ = [
 
 # Importing memvec imports nothing else: a name is fetched from its room when it is first used.
 if TYPE_CHECKING:
-    from memvec.collection import Collection
+    from memvec.collection import Collection, deduplicate_files
     from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
     from memvec.errors import MemvecError
     from memvec.index import Index, IndexConfig, deduplicate, join, self_join
@@ -46,6 +47,7 @@ else:
         "MemvecError": "memvec.errors",
         "TopHits": "memvec.search",
         "deduplicate": "memvec.index",
+        "deduplicate_files": "memvec.collection",
         "join": "memvec.index",
         "open": "memvec.collection",
         "self_join": "memvec.index",

@@ -7,11 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import memvec
 from cli.conftest import DIM, run, run_json
+from memvec.cli import main
 from memvec.cli._options import as_typed, typed_id
 
 
@@ -31,9 +33,9 @@ def test_dedup_prints_the_ids_to_keep(copies):
 
 
 def test_dedup_writes_a_list(copies):
-    assert run("dedup", "v.npy", "--similarity", 0.99, "--out", "kept.txt") == ""
+    assert run("dedup", "v.npy", "--similarity", 0.99, "--keep-list", "kept.txt") == ""
     assert Path("kept.txt").read_text().split() == [str(row) for row in range(30)]
-    assert "no/kept.txt" in run("dedup", "v.npy", "--out", "no/kept.txt", code=1)
+    assert "no/kept.txt" in run("dedup", "v.npy", "--keep-list", "no/kept.txt", code=1)
 
 
 def test_dedup_json_has_groups_and_certificate(copies):
@@ -44,7 +46,7 @@ def test_dedup_json_has_groups_and_certificate(copies):
     assert found["groups"] == [{"kept": row, "dropped": [row + 30]} for row in range(3)]
     assert "level" in found["certificate"]
     assert run_json("dedup", "v.npy", "--guarantee", "exact")["expected_missed"] == 0
-    assert run_json("dedup", "v.npy", "--out", "kept.txt")["kept"]
+    assert run_json("dedup", "v.npy", "--keep-list", "kept.txt")["kept"]
     assert Path("kept.txt").exists()
 
 
@@ -78,7 +80,7 @@ def test_dropped_ids_of_any_kind_are_those_that_are_deleted(copies):
         collection.add([copies[0]] * len(ODD), ids=ODD)
     dropped = run("dedup", "c.mv", "--similarity", 0.9999, "--dropped")
     assert len(dropped.split("\n")) == len(ODD) + 1
-    run("dedup", "c.mv", "--similarity", 0.9999, "--dropped", "--out", "dropped.txt")
+    run("dedup", "c.mv", "--similarity", 0.9999, "--dropped", "--keep-list", "dropped.txt")
     assert Path("dropped.txt").read_bytes().decode() == dropped
     assert run_json("delete", "c.mv", "--ids", "-", "--dry-run", input=dropped)["chosen"] == len(
         ODD
@@ -128,3 +130,75 @@ def test_join_finds_pairs(copies):
     output = run("join", "c.mv", "--similarity", 0.99, "--limit", 2, "--collapse-copies")
     assert "3 pairs above 0.99" in output
     assert "… and 1 more (--limit, --json)" in output
+
+
+@pytest.fixture
+def parts(copies):
+    """The same rows in two Parquet files, with texts for ids."""
+    for number, rows in enumerate(np.split(np.arange(33), [20])):
+        names = [f"n{row}" for row in rows]
+        table = pa.table({"embedding": pa.array(list(copies[rows])), "name": names, "s": rows})
+        pq.write_table(table, f"part-{number}.parquet")
+    return ("part-*.parquet", "--column", "embedding", "--id", "name", "--similarity", 0.99)
+
+
+def test_dedup_by_blocks_writes_pairs_and_the_list(parts):
+    asked = ("--out", "pairs/", "--keep-list", "kept.parquet", "--memory", "2GB")
+    result = CliRunner().invoke(main, ["dedup", *map(str, parts), *asked])
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "33 vectors, 3 groups above 0.99: 30 to keep, 3 to drop. Misses nothing" in result.stderr
+    assert "3 pairs and 0 copies in pairs/, found in 1 block with at most 2 GB" in result.stderr
+    pairs = pq.read_table("pairs").to_pydict()
+    assert (pairs["id_a"], pairs["id_b"]) == (["n0", "n1", "n2"], ["n30", "n31", "n32"])
+    kept = pq.read_table("kept.parquet").to_pydict()
+    assert [name for name, keep in zip(kept["id"], kept["keep"], strict=True) if not keep] == [
+        "n30",
+        "n31",
+        "n32",
+    ]
+
+
+def test_dedup_by_blocks_prints_json(parts):
+    asked = ("--out", "pairs", "--keep", "best", "--scores", "s", "--groups", "star")
+    found = run_json("dedup", *parts, *asked)
+    expected = {"items": 33, "pairs": 3, "copies": 0, "groups": 3, "dropped": 3, "kept": 30}
+    assert found.items() >= expected.items()
+    assert (found["expected_missed"], found["certificate"]["level"]) == (0, "exact")
+
+
+def test_dedup_by_blocks_tells_what_differs_and_how_to_go_on(parts, monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(memvec.collection, "deduplicate_files", stop)
+        patch.setattr(memvec, "deduplicate_files", stop)
+        output = run("dedup", *parts, "--out", "pairs", code=130)
+    assert "Interrupted. pairs keeps what is done: run the same command to go on." in output
+    run("dedup", *parts, "--out", "pairs")
+    output = run("dedup", *parts[:-1], 0.98, "--out", "pairs", code=1)
+    assert "pairs holds another deduplication: similarity was 0.99 and is 0.98." in output
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (("part-0.parquet", "part-1.parquet"), "several files, or a pattern, needs --out FOLDER."),
+        (("part-*.parquet",), "several files, or a pattern, needs --out FOLDER."),
+        (("part-0.parquet", "--memory", "4GB"), "--memory needs --out FOLDER."),
+        (("part-0.parquet", "--keep", "best"), "--keep best needs --out FOLDER."),
+        (("part-0.parquet", "--keep-work"), "--keep-work needs --out FOLDER."),
+        (("part-0.parquet", "--scores", "s"), "--scores needs --out FOLDER."),
+        (("-", "--out", "pairs"), "Standard input does not go with --out."),
+        ((".", "--out", "pairs"), "A collection does not go with --out."),
+        (("v.npy", "--out", "pairs", "--dropped"), "--dropped does not go with --out."),
+        (("v.npy", "--out", "pairs", "--keep", "longest"), "--keep longest does not go with --out"),
+        (("v.npy", "--out", "pairs", "--metadata", "s"), "--metadata does not go with --out."),
+        (("v.npy", "--out", "pairs", "--memory", "x"), "Invalid value for '--memory': it must be"),
+        (("no-*.npy", "--out", "pairs"), "paths of files, or patterns that some files match. Got"),
+        (("no.npy", "--out", "pairs"), "File 'no.npy' does not exist."),
+    ],
+)
+def test_dedup_refuses_what_does_not_go_together(parts, asked, text):
+    assert text in run("dedup", *asked, code=2)
+    assert not Path("pairs").exists()

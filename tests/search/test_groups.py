@@ -11,7 +11,7 @@ from memvec.search._groups import Components, grouped
 @given(st.integers(1, 12), st.lists(st.tuples(st.integers(0, 11), st.integers(0, 11))))
 def test_components_do_not_depend_on_how_edges_come(n, edges):
     edges = [(a % n, b % n) for a, b in edges]
-    whole, single = Components(n), Components(n)
+    whole, single = Components(np.arange(n)), Components(np.arange(n))
     if edges:
         whole.join(*np.array(edges).T)
     for a, b in reversed(edges):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import has_magic
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -32,8 +35,16 @@ from memvec.cli._options import (
     unit_rows,
     where_option,
 )
-from memvec.cli._output import certificate_record, echo, echo_json, print_table, writing
-from memvec.collection import Duplicates
+from memvec.cli._output import (
+    INTERRUPTED,
+    certificate_record,
+    echo,
+    echo_json,
+    print_table,
+    size_text,
+    writing,
+)
+from memvec.collection import Duplicates, FileDuplicates
 from memvec.files import BLOCK_SUFFIXES
 from memvec.metric import checked_level, limit_text
 
@@ -43,22 +54,29 @@ _BATCH = 8192
 _SEAL_AT = 100_000
 
 
-def _source(context: click.Context, parameter: click.Parameter, value: str) -> str:
-    if value != STDIN and not Path(value).is_dir():
+def _checked_files(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[str, ...]:
+    """Refuse what is no file of vectors; a pattern, or several files, is for work by blocks."""
+    for value in values:
+        is_pattern = has_magic(value) and not Path(value).exists()
+        if value == STDIN or is_pattern or Path(value).is_dir():
+            continue
         file_path.convert(value, parameter, context)
         if Path(value).suffix.lower() not in BLOCK_SUFFIXES:
             known = ", ".join(BLOCK_SUFFIXES)
             raise click.BadParameter(f"{value!r} is no collection, and does not end in {known}.")
-    return value
+    return values
 
 
 @click.command()
-@click.argument("source", callback=_source, metavar="FILE")
+@click.argument("files", nargs=-1, required=True, callback=_checked_files, metavar="FILE...")
 @option("--similarity", COSINE, "Cosine above which two vectors are duplicates.", 0.9)
 @option(
     "--keep",
-    click.Choice(["first", "last", "longest"]),
-    "Keep the first or the last of a group, or that with the longest metadata.",
+    click.Choice(["first", "last", "longest", "best"]),
+    "Keep the first or the last of a group, that with the longest metadata (without --out), or "
+    "that of the highest score (with --out and --scores).",
     "first",
 )
 @option(
@@ -68,24 +86,20 @@ def _source(context: click.Context, parameter: click.Parameter, value: str) -> s
     "components",
 )
 @click.option("--dropped", is_flag=True, help="Print the ids to drop instead of those to keep.")
-@option("--out", click.Path(dir_okay=False), "Write the list of ids here instead of stdout.")
+@option(
+    "--keep-list", click.Path(dir_okay=False), "Write the list here: text, or with --out Parquet."
+)
+@option("--out", click.Path(file_okay=False), "Work by blocks, and write all pairs to this folder.")
+@option(
+    "--memory", str, "With --out: memory to use, such as 4GB; half of the machine's without it."
+)
+@option("--scores", str, "With --out and --keep best: column of the scores.", metavar="NAME")
+@click.option("--keep-work", is_flag=True, help="With --out: keep the indexes of the blocks.")
 @field_options
 @promise_options(", 0.01 of a file", " (of a file, expected)", ", 0.95 of a file")
 @threads_option
 @json_option
-def dedup(
-    source: str,
-    similarity: float,
-    keep: Literal["first", "last", "longest"],
-    groups: Literal["components", "star"],
-    dropped: bool,
-    out: str | None,
-    field: str | None,
-    ids: str | None,
-    metadata: tuple[str, ...],
-    as_json: bool,
-    **asked: Any,
-) -> None:
+def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) -> None:
     """Print the ids of FILE that remain without near-duplicates.
 
     One id a line. A text that is empty, begins with a quote, holds digits alone or control
@@ -97,28 +111,131 @@ def dedup(
     indexed in the folder for temporary files (TMPDIR), which must have room for its vectors as
     float32.
 
+    With --out, FILE may be several files, or a pattern in quotes, of any size together. Rows are
+    read in blocks that fit into --memory. Each block is indexed once, and each two blocks are
+    joined once. The folder gets all pairs as Parquet files (id_a, id_b, score); equal vectors are
+    paired with the first of them. The list (--keep-list) is Parquet, too: id, keep, and group, the
+    id that is kept of the group. After Ctrl-C or a crash, the same command goes on where it was,
+    and writes the same bytes. The folder needs 1.2 times the size of the vectors as float32 until
+    it is done.
+
     \b
     Example:
       memvec dedup vectors.npy --similarity 0.95 > kept.txt
       memvec dedup texts.parquet --ids name --metadata text --keep longest --json
+      memvec dedup 'part-*.parquet' --column embedding --id id --similarity 0.95 \\
+          --out pairs/ --keep-list kept.parquet --memory 4GB
     """  # noqa: D301 - click wants the character itself, not its name
-    with _opened(source, similarity, field, ids, metadata) as opened:
-        found = opened.deduplicate(similarity, keep=keep, groups=groups, **asked)
+    if out is None:
+        _dedup_one(files, as_json=as_json, **asked)
+    else:
+        _dedup_blocks(files, out, as_json=as_json, **asked)
+
+
+def _dedup_one(
+    files: tuple[str, ...],
+    *,
+    similarity: float,
+    keep: Any,
+    groups: Literal["components", "star"],
+    dropped: bool,
+    keep_list: str | None,
+    field: str | None,
+    ids: str | None,
+    metadata: tuple[str, ...],
+    as_json: bool,
+    memory: str | None,
+    scores: str | None,
+    keep_work: bool,
+    **promise: Any,
+) -> None:
+    """Deduplicate one file or collection, whose groups fit into memory."""
+    given = {
+        "several files, or a pattern,": len(files) > 1 or has_magic(files[0]),
+        "--keep best": keep == "best",
+        "--memory": memory is not None,
+        "--scores": scores is not None,
+        "--keep-work": keep_work,
+    }
+    _refuse(given, "needs --out FOLDER")
+    with _opened(files[0], similarity, field, ids, metadata) as opened:
+        found = opened.deduplicate(similarity, keep=keep, groups=groups, **promise)
         drop = set(found.drop)
         chosen = found.drop if dropped else [name for name in opened if name not in drop]
+    _tell(found.n_items, len(found.groups), similarity, len(drop), found)
+    _write(found, chosen, "dropped" if dropped else "kept", keep_list, as_json=as_json)
+
+
+def _refuse(given: dict[str, bool], why: str) -> None:
+    for name, is_given in given.items():
+        if is_given:
+            raise click.UsageError(f"{name} {why}.")
+
+
+def _tell(
+    n_items: int,
+    n_groups: int,
+    similarity: float,
+    n_dropped: int,
+    found: Duplicates[Id] | FileDuplicates,
+) -> None:
+    """Print what was found, and what may be left, in one line."""
     n_left = found.expected_missed
     left = f"Pairs that may be left: about {n_left:,}. " if n_left else ""
     promise = str(found.certificate).splitlines()[0]  # JSON has all of it
     echo(
-        f"{found.n_items:,} vectors, {len(found.groups):,} groups above {similarity:g}: "
-        f"{found.n_items - len(drop):,} to keep, {len(drop):,} to drop. {left}{promise}",
+        f"{n_items:,} vectors, {n_groups:,} groups above {similarity:g}: "
+        f"{n_items - n_dropped:,} to keep, {n_dropped:,} to drop. {left}{promise}",
         err=True,
     )
-    _write(found, chosen, "dropped" if dropped else "kept", out, as_json=as_json)
+
+
+def _dedup_blocks(
+    files: tuple[str, ...],
+    out: str,
+    *,
+    similarity: float,
+    dropped: bool,
+    metadata: tuple[str, ...],
+    as_json: bool,
+    keep: Any,
+    **asked: Any,
+) -> None:
+    """Deduplicate files of any size, block by block."""
+    given = {
+        "A collection": any(Path(file).is_dir() for file in files),
+        "Standard input": STDIN in files,
+        "--dropped": dropped,
+        "--metadata": bool(metadata),
+        "--keep longest": keep == "longest",
+    }
+    _refuse(given, "does not go with --out")
+    for name in ("miss_rate", "guarantee", "confidence"):
+        if asked[name] is None:
+            del asked[name]
+    try:
+        found = memvec.deduplicate_files(files, similarity, out=out, keep=keep, **asked)
+    except KeyboardInterrupt:
+        echo(f"Interrupted. {out} keeps what is done: run the same command to go on.", err=True)
+        sys.exit(INTERRUPTED)
+    _tell(found.n_items, found.n_groups, similarity, found.n_dropped, found)
+    size = f"{found.n_blocks:,} {'block' if found.n_blocks == 1 else 'blocks'}"
+    echo(
+        f"{found.n_pairs:,} pairs and {found.n_copies:,} copies in {out}, found in {size} with at "
+        f"most {size_text(found.memory)} of memory.",
+        err=True,
+    )
+    if as_json:
+        record = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)} | {
+            "n_kept": found.n_kept,
+            "expected_missed": found.expected_missed,
+            "certificate": certificate_record(found.certificate),
+        }
+        echo_json({name.removeprefix("n_"): value for name, value in record.items()})
 
 
 def _write(
-    found: Duplicates[Id], chosen: list[Id], name: str, out: str | None, *, as_json: bool
+    found: Duplicates[Id], chosen: list[Id], name: str, keep_list: str | None, *, as_json: bool
 ) -> None:
     if as_json:
         echo_json(
@@ -131,11 +248,11 @@ def _write(
             }
         )
     lines = "".join(f"{as_typed(name)}\n" for name in chosen)
-    if out is None:
+    if keep_list is None:
         echo("" if as_json else lines, nl=False)
         return
-    with writing(out):
-        Path(out).write_text(lines, encoding="utf-8", newline="\n")
+    with writing(keep_list):
+        Path(keep_list).write_text(lines, encoding="utf-8", newline="\n")
 
 
 @contextmanager

@@ -21,14 +21,12 @@ from memvec.cli._export import export
 from memvec.cli._images import images
 from memvec.cli._info import calibrate, info
 from memvec.cli._measure import measure
-from memvec.cli._output import echo
+from memvec.cli._output import INTERRUPTED, echo
 from memvec.cli._search import range_command, search
 from memvec.errors import MemvecError
 from memvec.progress import printable
 
 _FAILED = 1
-# As shells have it for a process that SIGINT ended.
-_INTERRUPTED = 130
 # How every rejected argument of the library begins; see memvec.checks.
 _REJECTED = re.compile(r"The '(\w+)' parameter of \S+ (must be .*)", re.DOTALL)
 
@@ -44,7 +42,7 @@ class _Group(click.Group):
             raise
         except KeyboardInterrupt:
             echo("Interrupted. What was acknowledged is kept.", err=True)
-            sys.exit(_INTERRUPTED)
+            sys.exit(INTERRUPTED)
         except (MemvecError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever reads has seen enough: click ends quietly

@@ -135,6 +135,7 @@ threads_option = option("--threads", COUNT, "Threads that share the work; all co
 field_options = options(
     click.option(
         "--vectors",
+        "--column",
         "field",
         metavar="NAME",
         help="Array, dataset, column or key of the vectors. Without it: vectors (npz), train "
@@ -142,6 +143,7 @@ field_options = options(
     ),
     click.option(
         "--ids",
+        "--id",
         metavar="NAME",
         help="Array, dataset, column or key of the ids. Without it: id or ids, if there.",
     ),

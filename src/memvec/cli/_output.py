@@ -17,6 +17,8 @@ from memvec.progress import printable
 
 # Piped output has no width of its own, and a table cut at 80 columns would lose digits.
 _PIPED_WIDTH = 140
+# As shells have it for a process that SIGINT ended.
+INTERRUPTED = 130
 
 
 def print_table(title: str, header: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

@@ -1,5 +1,6 @@
 """Collections: durable, growing, searchable at any time."""
 
+from memvec.collection._blocks import FileDuplicates, deduplicate_files
 from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
 from memvec.collection._ids import checked_metadata
@@ -15,6 +16,7 @@ __all__ = [
     "Collection",
     "DuplicateGroup",
     "Duplicates",
+    "FileDuplicates",
     "Item",
     "Match",
     "Repair",
@@ -23,6 +25,7 @@ __all__ = [
     "Stats",
     "check_collection",
     "checked_metadata",
+    "deduplicate_files",
     "open_collection",
     "repair_collection",
 ]

@@ -34,6 +34,7 @@ def read_blocks(
     ids: str | None = None,
     metadata: Sequence[str] | None = None,
     block_rows: int = 1000,
+    first_row: int = 0,
 ) -> Blocks:
     """Yield the rows of a file in blocks, so that the whole need not fit into memory.
 
@@ -56,7 +57,10 @@ def read_blocks(
         NaN are left out, dates become text. Each of JSON Lines may have other fields; a name that
         none of the first block has is refused.
     block_rows : int, default 1000
-        Rows a block; the last may have fewer.
+        Rows a block; the last may have fewer, and so may those of Parquet.
+    first_row : int, default 0
+        Begin with this row. What is before it is not read where the format lets it be skipped:
+        ``.npy``, ``.fvecs`` and the like, and groups of rows of Parquet.
 
     Yields
     ------
@@ -76,11 +80,25 @@ def read_blocks(
     >>> [(block.ids, block.vectors.tolist(), block.metadata) for block in read_blocks(lines)]
     [(['a'], [[1.0, 0.0]], [{'year': 2020}])]
     """
-    asked = Fields(field, ids, _checked_metadata(metadata))
+    first = checks.integer(first_row, "first_row", WHERE, minimum=0)
+    asked = Fields(field, ids, _checked_metadata(metadata), first=first)
     n_rows = checks.integer(block_rows, "block_rows", WHERE)
+    return _from(first, _blocks_from(source, asked, n_rows))
+
+
+def _blocks_from(source: str | os.PathLike[str] | IO[bytes], asked: Fields, n_rows: int) -> Blocks:
+    """Return the blocks of a file or of open lines; readers that cannot skip rows give them."""
     if not isinstance(source, str | os.PathLike) and isinstance(source, Iterable):
         return jsonl_blocks(source, getattr(source, "name", "The input"), asked, n_rows)
     return blocks_of(_checked_source(source), asked, n_rows)
+
+
+def _from(first: int, blocks: Blocks) -> Blocks:
+    """Leave out the rows before one."""
+    if first == 0:
+        return blocks
+    late = (block for block in blocks if block.first_row + len(block) > first)
+    return (block.part(max(0, first - block.first_row)) for block in late)
 
 
 def blocks_of(path: Path, asked: Fields, block_rows: int) -> Blocks:
@@ -166,11 +184,11 @@ def _file_of_lines(path: Path, asked: Fields, block_rows: int) -> Blocks:
 def _plain_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
     named = {"field": asked.vectors, "ids": asked.ids, "metadata": asked.metadata}
     for parameter, value in named.items():
-        if value is not None:
+        if value not in (None, ()):
             expected = "None for a file that holds one array"
             raise checks.bad_value(parameter, asked.where, expected, repr(value))
     vectors = _plain_vectors(path, asked.rows)
-    for start in range(0, len(vectors), block_rows):
+    for start in range(asked.first, len(vectors), block_rows):
         yield VectorBlock(start, vectors[start : start + block_rows])
 
 

@@ -14,26 +14,45 @@ from memvec import checks
 from memvec.errors import FileFormatError, MissingExtraError
 from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
 
+# Without a limit, a column of a group of rows is read whole, and a group may be the whole file.
+_READ_AT_ONCE = 1 << 22
+
 
 def parquet_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
     """Yield the rows of a table: a column of lists, and those that hold ids and metadata."""
-    with _opened(path) as file:
+    with open_parquet(path) as file:
         name = _column_name(file.schema_arrow, path, asked)
         chosen = choose_fields(file.schema_arrow.names, name, asked, path)
         n_rows = min(file.metadata.num_rows, asked.rows)
         if n_rows == 0:
             raise FileFormatError(f"{path} holds no vectors: column '{name}' has no rows.")
-        start, dim = 0, None
-        for batch in file.iter_batches(batch_size=block_rows, columns=[name, *chosen.names]):
+        start, groups = _groups_from(file.metadata, asked.first)
+        columns, dim = [name, *chosen.names], None
+        for batch in file.iter_batches(block_rows, row_groups=groups, columns=columns):
             if start == n_rows:
                 break
-            batch = batch.slice(0, n_rows - start)
+            skipped = min(max(asked.first - start, 0), len(batch))
+            start += skipped
+            batch = batch.slice(skipped, n_rows - start)
+            if not len(batch):
+                continue
             vectors = _block(batch.column(name), path, name, start, dim)
             values = {other: _plain(batch.column(other), path, other) for other in chosen.names}
             yield block_of(start, vectors, values, chosen, path)
             start, dim = start + len(vectors), vectors.shape[1]
         if start < n_rows:
             raise FileFormatError(f"{path} says {n_rows} rows and holds {start}.")
+
+
+def _groups_from(metadata: Any, first: int) -> tuple[int, list[int]]:
+    """Return the groups of rows that a row and those behind it are in, and where they begin."""
+    start = 0
+    for group in range(metadata.num_row_groups):
+        n_rows = metadata.row_group(group).num_rows
+        if start + n_rows > first:
+            return start, list(range(group, metadata.num_row_groups))
+        start += n_rows
+    return start, []
 
 
 def _plain(column: Any, path: Path, name: str) -> list[Any]:
@@ -79,21 +98,28 @@ def _with_digits(time: datetime.datetime | datetime.time, nanoseconds: int) -> s
 
 def parquet_rows(path: Path) -> int:
     """Return how many rows a table has."""
-    with _opened(path) as file:
+    with open_parquet(path) as file:
         return int(file.metadata.num_rows)
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def arrow(feature: str) -> Any:
+    """Return pyarrow, with its Parquet; MissingExtraError where it is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise MissingExtraError("Reading Parquet files", "pyarrow", "files") from None
+        raise MissingExtraError(feature, "pyarrow", "files") from None
+    return pyarrow
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[Any]:
+    """Open a table; what cannot be read is a FileFormatError."""
+    pyarrow = arrow("Reading Parquet files")
     # Opened here, so that a missing file or a folder gets the builtin error and not pyarrow's.
     with path.open("rb") as raw:
         try:
-            with pyarrow.parquet.ParquetFile(raw) as file:
+            with pyarrow.parquet.ParquetFile(raw, buffer_size=_READ_AT_ONCE) as file:
                 yield file
         except (pyarrow.ArrowException, OSError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".")

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from memvec import checks
 from memvec.errors import FileFormatError
 
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
@@ -22,3 +26,36 @@ def refuse_special(path: Path) -> None:
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
         kind = _KINDS.get(stat.S_IFMT(mode), "a device")
         raise FileFormatError(f"{path} is not a file but {kind}.")
+
+
+def expand_paths(
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], where: str
+) -> list[Path]:
+    """Return the paths that names and patterns stand for, those of a pattern by name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("b-1.npy", "b-0.npy", "a.npy"):
+    ...         Path(folder, name).touch()
+    ...     [path.name for path in expand_paths([f"{folder}/a.npy", f"{folder}/b-*.npy"], "")]
+    ['a.npy', 'b-0.npy', 'b-1.npy']
+    """
+    named = [files] if isinstance(files, str | os.PathLike) else list(files)
+    found: list[Path] = []
+    for one in named:
+        path = checks.path(one, "files", where, "paths or patterns")
+        # A name that exists is no pattern, whatever it holds.
+        is_plain = path.exists() or not glob.has_magic(str(path))
+        matching = [path] if is_plain else [Path(name) for name in sorted(glob.glob(str(path)))]
+        if not all(one.is_file() for one in matching) or not matching:
+            expected = "paths of files, or patterns that some files match"
+            raise checks.bad_value("files", where, expected, repr(str(path)))
+        found += matching
+    if not found:
+        raise checks.bad_value("files", where, "at least one file", "none")
+    twice = [path for number, path in enumerate(found) if path in found[:number]]
+    if twice:
+        raise checks.bad_value("files", where, "each file once", f"{str(twice[0])!r} twice")
+    return found

@@ -49,6 +49,15 @@ class VectorBlock:
     def __len__(self) -> int:
         return len(self.vectors)
 
+    def part(self, start: int, stop: int | None = None) -> VectorBlock:
+        """Return some of the rows, counted from the first of the block."""
+        return VectorBlock(
+            self.first_row + start,
+            self.vectors[start:stop],
+            None if self.ids is None else self.ids[start:stop],
+            None if self.metadata is None else self.metadata[start:stop],
+        )
+
 
 Blocks: TypeAlias = Iterator[VectorBlock]
 
@@ -61,6 +70,8 @@ class Fields(NamedTuple):
     metadata: tuple[str, ...] | None = None
     # The first so many rows; all where there are fewer.
     rows: int = sys.maxsize
+    # Rows before this one are left out.
+    first: int = 0
     vectors_only: bool = False
     # The function that errors name.
     where: str = WHERE

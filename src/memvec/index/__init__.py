@@ -1,11 +1,12 @@
 """The index of a fixed set of vectors: design, build, search, files."""
 
-from memvec.index._arrays import deduplicate, join, self_join
+from memvec.index._arrays import compares_everything, deduplicate, join, self_join
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign
 from memvec.index._encode import scan_by_codes
 from memvec.index._index import Index, map_index, save_index
+from memvec.index._joins import KeptRow
 from memvec.index._profile import profile_machine
 from memvec.index._recalibrate import check_enough, share_of_queries
 
@@ -13,8 +14,10 @@ __all__ = [
     "Index",
     "IndexConfig",
     "IndexDesign",
+    "KeptRow",
     "MachineCosts",
     "check_enough",
+    "compares_everything",
     "deduplicate",
     "join",
     "map_index",

@@ -96,9 +96,10 @@ class _Asked(NamedTuple):
         """Return the plan of comparing everything."""
         return complete_plan(self.similarity).in_metric(self.metric)
 
-    def by_products(self, n_others: float) -> bool:
-        """Tell whether everything is compared."""
-        return self.guarantee == "exact" or n_others <= _FEW_OTHERS
+
+def compares_everything(guarantee: Guarantee, n_others: float) -> bool:
+    """Tell whether everything is compared, of rows with so many others each."""
+    return guarantee == "exact" or n_others <= _FEW_OTHERS
 
 
 def self_join(
@@ -261,7 +262,7 @@ def join(
     second = asked.unit_rows(right, "right", where, first.shape[1])
     swapped = len(first) > len(second)
     queries, rows = (second, first) if swapped else (first, second)
-    if asked.by_products(len(queries)):
+    if compares_everything(asked.guarantee, len(queries)):
         found = exact_range(rows, queries, asked.similarity, progress=progress)
         found.scores = scores_of(asked.metric, found.scores)
         return pairs_of_matches(found, asked.complete_plan().certificate, swapped=swapped)
@@ -274,7 +275,7 @@ def join(
 def _join_of(rows: Float32Array, keys: IntArray, asked: _Asked, where: str) -> SelfJoin:
     """Return the join of some rows: of all their pairs, or by an index of them."""
     chosen = rows if len(keys) == len(rows) else rows[keys]
-    if asked.by_products(len(keys) / 2):
+    if compares_everything(asked.guarantee, len(keys) / 2):
         scope, plan = Scope(PlainRows(chosen), keys), asked.complete_plan()
         threads, progress = asked.threads, asked.progress
         return SelfJoin([scope], rows.__getitem__, asked.similarity, plan, threads, progress)

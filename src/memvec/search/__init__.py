@@ -5,7 +5,7 @@ from memvec.search._bounds import BoundedSearch, Caps
 from memvec.search._code_units import CodeUnits
 from memvec.search._explain import Explanation, StageView, stage_views
 from memvec.search._float_units import FloatUnits
-from memvec.search._groups import Grouping
+from memvec.search._groups import Components, Grouping
 from memvec.search._hits import HitRow, Hits, IdArray, Searched, TopHits, Work
 from memvec.search._join_results import (
     DuplicateGroup,
@@ -13,6 +13,7 @@ from memvec.search._join_results import (
     Duplicates,
     SimilarPair,
     SimilarPairs,
+    expected_missed,
 )
 from memvec.search._nearest import search_nearest
 from memvec.search._plain_rows import PlainRows, scan_rows
@@ -53,6 +54,7 @@ __all__ = [
     "BoundedSearch",
     "Caps",
     "CodeUnits",
+    "Components",
     "Copies",
     "DuplicateGroup",
     "DuplicateRows",
@@ -80,6 +82,7 @@ __all__ = [
     "Work",
     "are_few",
     "compare_scopes",
+    "expected_missed",
     "explain",
     "find_copies",
     "find_nearest",

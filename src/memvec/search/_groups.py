@@ -21,12 +21,12 @@ class Components:
 
     Parameters
     ----------
-    n_nodes : int
-        Nodes are numbered from 0.
+    parents : ndarray of shape (n_nodes,)
+        The numbers of the nodes, from 0; it is written to, and may be a mapped file.
     """
 
-    def __init__(self, n_nodes: int) -> None:
-        self._parent = np.arange(n_nodes)
+    def __init__(self, parents: IntArray) -> None:
+        self._parent = parents
 
     def join(self, left: IntArray, right: IntArray) -> None:
         """Take some edges in."""

@@ -56,7 +56,7 @@ class SimilarPairs:
         ε is the miss rate that the evidence supports, which is about queries like those of the
         certificate; 0 where nothing is missed.
         """
-        return _expected_missed(self.certificate, len(self))
+        return expected_missed(self.certificate, len(self))
 
     def __len__(self) -> int:
         return len(self.left)
@@ -102,7 +102,7 @@ class Duplicates(Generic[Name]):
         ε is the miss rate that the evidence supports, which is about queries like those of the
         certificate; 0 where nothing is missed.
         """
-        return _expected_missed(self.certificate, self.n_pairs)
+        return expected_missed(self.certificate, self.n_pairs)
 
     def __repr__(self) -> str:
         found = f"{len(self.groups)} groups, {len(self.drop)} of {self.n_items} to drop"
@@ -120,7 +120,8 @@ class DuplicateRows(Duplicates[int]):
         return np.flatnonzero(remain)
 
 
-def _expected_missed(certificate: Certificate, n_found: int) -> int:
+def expected_missed(certificate: Certificate, n_found: int) -> int:
+    """Return about how many pairs may be left: ε/(1 − ε) for each one found, rounded up."""
     rate = certificate.miss_rate if certificate.bound is None else certificate.bound
     if certificate.complete or rate is None:
         return 0

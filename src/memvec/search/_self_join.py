@@ -134,10 +134,31 @@ class SelfJoin:
         found = self._search(here, self._by_products[number], queries)
         found = found.kept(found.ids > own[found.queries])
         if behind:
-            ways = self._by_products[number + 1 :]
-            others = [self._search(*way, queries) for way in zip(behind, ways, strict=True)]
+            others = [self._search(*way, queries) for way in self._ways[number + 1 :]]
             found = Matches.merged([found, *others], len(rows))
         return Pairs(own[found.queries], found.ids, found.scores.astype(np.float32))
+
+    def pairs_between(self, left: int, right: int) -> Iterator[Pairs]:
+        """Yield the pairs of rows of a scope with those of another, or of the same one, once each.
+
+        Parameters
+        ----------
+        left, right : int
+            Numbers of scopes; rows of the left one are the queries, in their order.
+        """
+        here, (other, by_products) = self.scopes[left], self._ways[right]
+        keys = _keys_of(here)[_rows_of(here)]
+        for start, stop in blocks(len(keys), self.products_at_once):
+            own = keys[start:stop]
+            found = self._search(other, by_products, self.vectors(own))
+            if left == right:
+                found = found.kept(found.ids > own[found.queries])
+            yield Pairs(own[found.queries], found.ids, found.scores.astype(np.float32))
+
+    @property
+    def _ways(self) -> list[tuple[Scope, bool]]:
+        """Each scope, and whether its rows are all compared."""
+        return list(zip(self.scopes, self._by_products, strict=True))
 
     def _search(self, scope: Scope, by_products: bool, queries: Float32Array) -> Matches:
         if by_products:
@@ -210,7 +231,7 @@ class SelfJoin:
         return FoundGroups(sorted(members, key=np.min), n_pairs)
 
     def _components(self, nodes: IntArray) -> tuple[IntArray, int]:
-        components, n_pairs = Components(len(nodes)), 0
+        components, n_pairs = Components(np.arange(len(nodes))), 0
         for pairs in self.pair_blocks():
             components.join(np.searchsorted(nodes, pairs.left), np.searchsorted(nodes, pairs.right))
             n_pairs += len(pairs.left)
@@ -219,8 +240,7 @@ class SelfJoin:
     def _near(self, nodes: IntArray, some: IntArray) -> Matches:
         """Return which nodes some of them are near."""
         queries = self.vectors(nodes[some])
-        ways = zip(self.scopes, self._by_products, strict=True)
-        found = Matches.merged([self._search(*way, queries) for way in ways], len(some))
+        found = Matches.merged([self._search(*way, queries) for way in self._ways], len(some))
         return Matches(found.offsets, np.searchsorted(nodes, found.ids), found.scores, found.spent)
 
 

@@ -1,0 +1,266 @@
+"""Deduplication by blocks, planned: which rows make a block, and which tasks there are.
+
+A plan is a function of the files and of what is asked, and all of it is in the manifest: whoever
+reads that does the same tasks and gets the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from memvec import checks
+from memvec.files import count_rows, read_blocks
+from memvec.guarantee import Guarantee
+from memvec.index import compares_everything
+from memvec.search import Grouping
+from memvec.types import IntArray
+
+Kind = Literal["read", "copies", "index", "thresholds", "join", "groups"]
+
+# Bytes that a deduplication takes whatever its blocks: libraries, compiled loops, batches of rows.
+_BASE_BYTES = 600 << 20
+# For each row of all files: its hash, group and rank, and copies of these while they are sorted.
+_BYTES_A_ROW = 72
+# For each row of the block that is being indexed, besides the copy of it in the order of the units.
+_BYTES_A_ROW_OF_BLOCK = 700
+# Of 384 dimensions, the codes of the units of a larger block do not fit into the cache of a core.
+_SMALLEST_BLOCK, _LARGEST_BLOCK = 10_000, 200_000
+_SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(k|m|g|t)?(i)?b?\s*", re.IGNORECASE)
+_LIMIT_OF_GROUP = Path("/sys/fs/cgroup/memory.max")
+
+
+class InputFile(NamedTuple):
+    """A file as it was when the work began."""
+
+    path: str
+    size: int
+    modified: int
+    n_rows: int
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a deduplication is asked for; anything else in it would be another answer."""
+
+    similarity: float
+    field: str | None
+    ids: str | None
+    scores: str | None
+    keep: Literal["first", "last", "best"]
+    groups: Grouping
+    miss_rate: float
+    guarantee: Guarantee
+    confidence: float
+
+
+class Task(NamedTuple):
+    """One piece of the work; it depends on the plan and on the files of tasks before it alone."""
+
+    kind: Kind
+    left: int = 0
+    right: int = 0
+
+    @property
+    def name(self) -> str:
+        """What its files are called by."""
+        return f"{self.kind}-{self.left:05d}-{self.right:05d}"
+
+
+@dataclass(frozen=True)
+class BlockPlan:
+    """Files, what is asked, and how rows are shared out over blocks.
+
+    Attributes
+    ----------
+    files : tuple of InputFile
+        Rows are numbered through all of them.
+    asked : Asked
+        What is asked for.
+    dim : int
+        Dimension of the vectors.
+    memory : int
+        Bytes that may be used, which the number of blocks follows from.
+    n_blocks : int
+        How many there are, all of about the same size.
+    """
+
+    files: tuple[InputFile, ...]
+    asked: Asked
+    dim: int
+    memory: int
+    n_blocks: int
+
+    @classmethod
+    def of(cls, paths: list[Path], asked: Asked, memory: int, where: str) -> BlockPlan:
+        """Look at files, and share their rows out."""
+        dims = [_first_row(path, asked) for path in paths]
+        for path, dim in zip(paths, dims, strict=True):
+            if dim != dims[0]:
+                expected = f"files of one dimension; {paths[0]} has {dims[0]}"
+                raise checks.bad_value("files", where, expected, f"{dim} in {path}")
+        files = tuple(_input_file(path, asked) for path in paths)
+        n_rows = sum(file.n_rows for file in files)
+        return cls(files, asked, dims[0], memory, _n_blocks(n_rows, dims[0], memory, where))
+
+    @cached_property
+    def n_rows(self) -> int:
+        """Rows of all files."""
+        return sum(file.n_rows for file in self.files)
+
+    @cached_property
+    def bounds(self) -> IntArray:
+        """Where each block begins, and the end of the last one."""
+        return np.arange(self.n_blocks + 1) * self.n_rows // self.n_blocks
+
+    @property
+    def compares_everything(self) -> bool:
+        """Whether nothing is missed: where that is asked for, and of few rows."""
+        return compares_everything(self.asked.guarantee, self.n_rows / 2)
+
+    def block(self, number: int) -> tuple[int, int]:
+        """Return the first row of a block and the one behind its last."""
+        return int(self.bounds[number]), int(self.bounds[number + 1])
+
+    def parts(self, number: int) -> Iterator[tuple[InputFile, int, int]]:
+        """Yield the files that a block is in: the first row in each, and how many."""
+        start, stop = self.block(number)
+        first = 0
+        for file in self.files:
+            low, high = max(start, first), min(stop, first + file.n_rows)
+            if low < high:
+                yield file, low - first, high - low
+            first += file.n_rows
+
+    def place(self, row: int) -> str:
+        """Return file and row of a row of all files, in words."""
+        first = 0
+        for file in self.files:
+            if row < first + file.n_rows:
+                break
+            first += file.n_rows
+        return f"row {row - first} of {file.path}"
+
+    @property
+    def tasks(self) -> Iterator[Task]:
+        """All of the work, each task behind those that it needs."""
+        yield from (Task("read", block) for block in range(self.n_blocks))
+        yield Task("copies")
+        yield from (Task("index", block) for block in range(self.n_blocks))
+        yield Task("thresholds")
+        for right in range(self.n_blocks):
+            yield from (Task("join", left, right) for left in range(right + 1))
+        yield Task("groups")
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The plan as JSON has it."""
+        files = [list(file) for file in self.files]
+        blocks = {"memory": self.memory, "n_blocks": self.n_blocks, "dim": self.dim}
+        return {"files": files, "asked": asdict(self.asked), **blocks}
+
+    @classmethod
+    def of_record(cls, record: dict[str, Any]) -> BlockPlan:
+        """Return the plan that a manifest holds."""
+        files = tuple(InputFile(*file) for file in record["files"])
+        numbers = (int(record[name]) for name in ("dim", "memory", "n_blocks"))
+        return cls(files, Asked(**record["asked"]), *numbers)
+
+
+def differences(before: BlockPlan, now: BlockPlan) -> list[str]:
+    """Return in words what another plan asks for that this one does not."""
+    found = [
+        f"{name} was {was!r} and is {asked!r}"
+        for (name, was), asked in zip(
+            asdict(before.asked).items(), asdict(now.asked).values(), strict=True
+        )
+        if was != asked
+    ]
+    if before.memory != now.memory:
+        found.append(f"memory was {before.memory:,} bytes and is {now.memory:,}")
+    if [file.path for file in before.files] != [file.path for file in now.files]:
+        found.append(f"the files were {_some(before.files)} and are {_some(now.files)}")
+    elif before.files != now.files:
+        changed = [a.path for a, b in zip(before.files, now.files, strict=True) if a != b]
+        found.append(f"{changed[0]} has changed (size or time of change)")
+    return found
+
+
+def _some(files: tuple[InputFile, ...]) -> str:
+    names = ", ".join(file.path for file in files[:3])
+    return names if len(files) <= 3 else f"{names} and {len(files) - 3:,} more"
+
+
+def _first_row(path: Path, asked: Asked) -> int:
+    """Return the dimension of a file; raise where it cannot hold what is asked for."""
+    first = next(blocks_of(str(path), asked, 0, 1))
+    return int(first.vectors.shape[1])
+
+
+def blocks_of(path: str, asked: Asked, first_row: int, n_rows: int) -> Any:
+    """Return the rows of a file, with what is asked for besides vectors."""
+    metadata = () if asked.scores is None else (asked.scores,)
+    return read_blocks(
+        path,
+        field=asked.field,
+        ids=asked.ids,
+        metadata=metadata,
+        block_rows=n_rows,
+        first_row=first_row,
+    )
+
+
+def _input_file(path: Path, asked: Asked) -> InputFile:
+    status = path.stat()
+    n_rows = count_rows(path, field=asked.field)
+    return InputFile(str(path), status.st_size, status.st_mtime_ns, n_rows)
+
+
+def _n_blocks(n_rows: int, dim: int, memory: int, where: str) -> int:
+    fixed, each = _BASE_BYTES + _BYTES_A_ROW * n_rows, 4 * dim + _BYTES_A_ROW_OF_BLOCK
+    most, least = (memory - fixed) // each, min(n_rows, _SMALLEST_BLOCK)
+    if most < least:
+        needed = (fixed + least * each) / 1e9
+        expected = f"at least {needed:.2g} GB for {n_rows:,} rows of dimension {dim}"
+        raise checks.bad_value("memory", where, expected, f"{memory / 1e9:.2g} GB")
+    return -(-n_rows // min(most, _LARGEST_BLOCK))
+
+
+def memory_bytes(memory: str | int | None, where: str) -> int:
+    """Return how many bytes may be used: half of what the machine has where nothing is said.
+
+    Examples
+    --------
+    >>> memory_bytes("4GB", ""), memory_bytes("1.5 GiB", "")
+    (4000000000, 1610612736)
+    """
+    if memory is None:
+        return _machine_memory() // 2
+    expected = "a number of bytes, or a text such as '4GB'"
+    if not isinstance(memory, str):
+        return checks.integer(memory, "memory", where)
+    found = _SIZE.fullmatch(memory)
+    if found is None or float(found[1]) == 0:
+        raise checks.bad_value("memory", where, expected, repr(memory))
+    number, prefix, binary = found.groups()
+    power = " kmgt".index((prefix or " ").lower())
+    return int(float(number) * (1024 if binary else 1000) ** power)
+
+
+def _machine_memory() -> int:
+    """Return the memory of the machine, or of the container that this runs in."""
+    try:
+        held = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # Windows
+        held = 8 << 30
+    try:
+        return min(held, int(_LIMIT_OF_GROUP.read_text()))
+    except (OSError, ValueError):  # no such limit
+        return held
