@@ -10,6 +10,7 @@ import click
 
 from benchmarks import (
     assignment,
+    blocks,
     building,
     collection,
     construction,
@@ -124,6 +125,19 @@ def construction_command(vectors: int, rounds: int) -> None:
 def building_command(vectors: int, dim: int, ways: tuple[str, ...]) -> None:
     """Build whole indexes, and measure time, memory at the peak and size."""
     building.run(vectors, dim, ways)
+
+
+@main.command("blocks")
+@click.option("--vectors", type=click.IntRange(1000), default=5_000_000, show_default=True)
+@click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
+@click.option("--similarity", type=float, default=0.95, show_default=True)
+@click.option("--memory", default="4GB", show_default=True)
+@click.option("--work", type=click.Path(exists=True, file_okay=False), help="Where files are made.")
+def blocks_command(
+    vectors: int, dim: int, similarity: float, memory: str, work: str | None
+) -> None:
+    """Deduplicate Parquet files by blocks: time, memory at the peak, pairs missed."""
+    blocks.run(vectors, dim, similarity, memory, work)
 
 
 @main.command("assignment")

@@ -45,13 +45,13 @@ def _row(way: str, n_vectors: int, dim: int) -> list[str]:
     Index.build(
         vectors[: n_vectors // _FEW_SHARE], similarity=SIMILARITY, config=config, progress=False
     )
-    before = _resident("VmRSS")
+    before = resident("VmRSS")
     # The kernel forgets the peak so far.
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     started, cpu_started = time.perf_counter(), time.process_time()
     index = Index.build(vectors, similarity=SIMILARITY, config=config, progress=False)
     seconds, cpu_seconds = time.perf_counter() - started, time.process_time() - cpu_started
-    peak = _resident("VmHWM") - before
+    peak = resident("VmHWM") - before
     return [
         way,
         str(index.design).split(", for ")[0],
@@ -61,7 +61,7 @@ def _row(way: str, n_vectors: int, dim: int) -> list[str]:
     ]
 
 
-def _resident(field: str) -> int:
+def resident(field: str) -> int:
     """Return a figure of this process's memory in bytes, as Linux tells it."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(f"{field}:"):

@@ -54,15 +54,21 @@ _SPECTRUM_POWER, _COMMON = 0.315, 0.247
 _LARGEST_CLUSTER = 40
 
 
-def structured_vectors(n_vectors: int, dim: int, seed: int = 0) -> Float32Array:
-    """Return vectors like sentence embeddings, in random order, whatever their number."""
+def structured_vectors(
+    n_vectors: int, dim: int, seed: int = 0, rows: Float32Array | None = None
+) -> Float32Array:
+    """Return vectors like sentence embeddings, in random order, whatever their number.
+
+    They are written to `rows` where it is given, which may be a mapped file.
+    """
     rng = np.random.default_rng(seed)
     spectrum = np.arange(1, dim + 1, dtype=np.float32) ** -_SPECTRUM_POWER
     spectrum /= np.linalg.norm(spectrum)
     common = rng.standard_normal(dim, dtype=np.float32)
     common *= _COMMON / np.linalg.norm(common)
     place = rng.permutation(n_vectors)
-    rows = np.empty((n_vectors, dim), dtype=np.float32)
+    if rows is None:
+        rows = np.empty((n_vectors, dim), dtype=np.float32)
     centres = []
     for size, share in _CLUSTERS:
         held = max(1, min(size, n_vectors // _LARGEST_CLUSTER))

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import datetime
+import mmap
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from memvec import checks
 from memvec.errors import FileFormatError, MissingExtraError
 from memvec.files._records import Blocks, Fields, VectorArray, block_of, choose_fields
-
-# Without a limit, a column of a group of rows is read whole, and a group may be the whole file.
-_READ_AT_ONCE = 1 << 22
 
 
 def parquet_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
@@ -119,11 +118,18 @@ def open_parquet(path: Path) -> Iterator[Any]:
     # Opened here, so that a missing file or a folder gets the builtin error and not pyarrow's.
     with path.open("rb") as raw:
         try:
-            with pyarrow.parquet.ParquetFile(raw, buffer_size=_READ_AT_ONCE) as file:
+            with pyarrow.parquet.ParquetFile(_source(raw, pyarrow)) as file:
                 yield file
         except (pyarrow.ArrowException, OSError) as error:
             reason = str(error).strip().split("\n")[0].rstrip(".")
             raise FileFormatError(f"{path} is not a readable Parquet file: {reason}.") from None
+
+
+def _source(raw: BinaryIO, pyarrow: Any) -> Any:
+    """Map a file: a column of a group of rows would be read whole, and that may be all of it."""
+    if os.fstat(raw.fileno()).st_size == 0:  # a mapping cannot be empty
+        return raw
+    return pyarrow.BufferReader(mmap.mmap(raw.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _column_name(schema: Any, path: Path, asked: Fields) -> str:
