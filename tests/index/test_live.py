@@ -107,7 +107,7 @@ def test_live_scores_follow_the_law_of_calibration_scores(index, monkeypatch):
     monkeypatch.setattr(DriftWatch, "saw", lambda *a: seen.append(a[1]) or saw(*a))
     quietly(index, tight(21, 8000))
     parts = index._parts
-    needed, reference = parts.promises.needed_slack(0.6, parts.promises.default, "expected")
+    needed, reference = parts.promises.needed_slack(0.6, parts.promises.default)
     live = np.concatenate(seen)
     assert len(reference) > 500
     assert max(live.max(), reference.max()) < needed.limit

@@ -65,7 +65,8 @@ class Collection:
         self._reading = Reading(store, verify=verify)
         self._searches = Searches(store, self._reading, online)
         self._joins = Joins(store, self._reading, self._searches)
-        self._writing = Writing(store, self._reading, background=background)
+        solve = self._searches.solve_ahead
+        self._writing = Writing(store, self._reading, solve, background=background)
 
     def add(
         self,

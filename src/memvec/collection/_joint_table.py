@@ -98,6 +98,8 @@ class JointTable(NamedTuple):
         """Return the rows that count, ranked among themselves; None if there are none."""
         if self.table is None or not counts.any():
             return None
+        if counts.all():
+            return self.table
         return CalibrationTable.merged([self.table.rows(counts)])
 
 

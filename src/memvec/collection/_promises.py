@@ -31,12 +31,13 @@ from memvec.guarantee import (
     CalibrationTable,
     Evidence,
     Guarantee,
-    Level,
+    KeptRanges,
     NeededSlack,
     NullLaw,
     Plan,
     Promises,
     Request,
+    SolvedPlans,
     known_ranks,
     lowest_cosine,
     lowest_known,
@@ -60,8 +61,15 @@ class JointPromises:
     what was kept for it would keep its files on the disk.
     """
 
-    def __init__(self, settings: Settings, given: GivenQueries | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        given: GivenQueries | None = None,
+        solved: SolvedPlans | None = None,
+    ) -> None:
         self.settings = settings
+        # What was solved before, by this process or another, on the reserves.
+        self._plans = solved if given is None else None
         # What is calibrated on instead of the reserves.
         self._given = given
         self._codes = CodeScans(settings)
@@ -117,10 +125,10 @@ class JointPromises:
         return self._codes.of(state) if request.miss_rate >= _LEAST_RATE else None
 
     def needed_slack(
-        self, state: State, similarity: float, request: Request, level: Level
+        self, state: State, similarity: float, request: Request
     ) -> tuple[NeededSlack, Float64Array] | None:
         """Return how to tell the slack that matches need, and that of the calibration queries."""
-        return self.for_ranges(state, _alive(state)).needed_slack(similarity, request, level)
+        return self.for_ranges(state, _alive(state)).needed_slack(similarity, request)
 
     def support(self, state: State, similarity: float) -> tuple[int, int]:
         """Return how many calibration queries have living matches, and how many are needed."""
@@ -189,10 +197,16 @@ class JointPromises:
         """
         whole = self._whole(state, sample, least)
         counts = whole.counting(passing)
+        # Filters are too many to keep what was solved for them.
+        everything = zip(passing, state.segments, strict=True)
+        keeps = least == self._least and all(one is part.alive for one, part in everything)
 
         def made() -> Promises:
             self._watch(state)
-            return self._solved(state, whole.left(counts))
+            joint = self._solved(state, whole.left(counts))
+            if keeps and self._plans is not None:
+                joint.kept = KeptRanges(self._plans, joint.calibration, _content(state))
+            return joint
 
         # By a digest: tables have up to a million rows.
         digest = hashlib.blake2b(np.packbits(counts).tobytes(), digest_size=16).digest()
@@ -275,6 +289,12 @@ def state_of(state: State) -> str | None:
     if len(states) < 2:
         return states[0] if states else None
     return f"{zlib.crc32(' '.join(states).encode()):08x}"
+
+
+def _content(state: State) -> str:
+    """Return what tells the segments from any others: the checksums of all their files."""
+    files = [(part.rows.number, sorted(part.rows.files.items())) for part in state.segments]
+    return hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest()
 
 
 def _null_law(state: State) -> NullLaw:

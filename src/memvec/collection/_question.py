@@ -18,13 +18,13 @@ from memvec.collection._state import State
 from memvec.collection._waiting_source import WaitingSource
 from memvec.guarantee import (
     Certificate,
-    Level,
     Monitor,
     NeededSlack,
     Plan,
     Promises,
     RecentQueries,
     Request,
+    SolvedPlans,
     Thresholds,
     complete_plan,
 )
@@ -55,9 +55,10 @@ class Live(NamedTuple):
         settings: Settings,
         given: GivenQueries | None = None,
         recent: RecentQueries | None = None,
+        solved: SolvedPlans | None = None,
     ) -> Live:
         """Return what a collection begins with, or goes on with after a calibration."""
-        return cls(JointPromises(settings, given), Monitor(settings.config.seed, recent))
+        return cls(JointPromises(settings, given, solved), Monitor(settings.config.seed, recent))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,9 +192,9 @@ class Question:
             about = _CALIBRATED if known else _NOT_CALIBRATED
         return replace(certificate, filter=about)
 
-    def watched(self, similarity: float, request: Request, level: Level) -> WatchedRange:
+    def watched(self, similarity: float, request: Request) -> WatchedRange:
         """Return a range as the watch for drift sees it."""
-        return WatchedRange(self.promises, weakref.ref(self.state), similarity, request, level)
+        return WatchedRange(self.promises, weakref.ref(self.state), similarity, request)
 
 
 @dataclass(frozen=True)
@@ -207,7 +208,6 @@ class WatchedRange:
     state: weakref.ref[State]
     similarity: float
     request: Request
-    level: Level
 
     @property
     def place(self) -> tuple[float, Request]:
@@ -230,7 +230,7 @@ class WatchedRange:
         state = self.state()
         if state is None or not state.segments:
             return None
-        return self.promises.needed_slack(state, self.similarity, self.request, self.level)
+        return self.promises.needed_slack(state, self.similarity, self.request)
 
     def seen(
         self, queries: Float32Array, query_of: IntArray, ids: IntArray

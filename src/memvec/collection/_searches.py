@@ -13,6 +13,7 @@ from memvec.collection._given import GivenQueries
 from memvec.collection._ids import Id
 from memvec.collection._naming import MovedError, named, pages, still_named
 from memvec.collection._open_units import UNIT_SIZE, OpenUnits
+from memvec.collection._promises import JointPromises
 from memvec.collection._question import Live, Question, default_share
 from memvec.collection._reading import Carried, Content, Reading
 from memvec.collection._state import State
@@ -27,6 +28,7 @@ from memvec.guarantee import (
     Plan,
     Request,
     Rule,
+    SolvedPlans,
 )
 from memvec.index import check_enough, share_of_queries
 from memvec.kernels import blocks
@@ -106,8 +108,9 @@ class Searches:
     def __init__(self, store: Store, reading: Reading, online: Online) -> None:
         self._store, self._reading = store, reading
         self._bitmaps = Bitmaps(store.catalog)
+        self._solved = SolvedPlans(store.folder.absolute())
         # Replaced as a whole where a search may be under way.
-        self.live = Live.of(store.settings)
+        self.live = Live.of(store.settings, solved=self._solved)
         self._share: float | None = None
         self._open_units: OpenUnits | None = None
         if online == "units":
@@ -118,8 +121,17 @@ class Searches:
 
     def forget(self) -> None:
         """Let go of what was solved for segments, and codes of what waits: both hold memory."""
-        self._bitmaps, self.live = Bitmaps(self._store.catalog), Live.of(self._store.settings)
+        self._bitmaps = Bitmaps(self._store.catalog)
+        self.live = Live.of(self._store.settings, solved=self._solved)
         self._open_units = None
+
+    def solve_ahead(self) -> None:
+        """Solve the ranges that are asked for first, and keep them in the folder."""
+        state = self._store.state
+        if state.segments:
+            # What it reads and finds on the way is given up again.
+            joint = JointPromises(self._store.settings, solved=self._solved)
+            joint.for_ranges(state, [part.alive for part in state.parts]).solve_ahead()
 
     def inquiry(
         self,

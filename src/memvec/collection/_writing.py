@@ -17,6 +17,7 @@ from memvec.collection._reading import Reading
 from memvec.collection._sealer import Sealer
 from memvec.collection._sealing import due_to_merge, rewrite
 from memvec.collection._store import Store
+from memvec.errors import MemvecError
 from memvec.files import VectorBlock
 from memvec.storage import disk
 from memvec.types import ArrayLike, Float32Array, FloatArray, IntArray
@@ -27,8 +28,12 @@ Vectors: TypeAlias = ArrayLike | Iterator[ArrayLike | VectorBlock]
 class Writing:
     """Changes a collection; one transaction is one acknowledged operation."""
 
-    def __init__(self, store: Store, reading: Reading, *, background: bool) -> None:
+    def __init__(
+        self, store: Store, reading: Reading, sealed: Callable[[], None], *, background: bool
+    ) -> None:
         self._store, self._reading = store, reading
+        # Called when segments were made.
+        self._sealed = sealed
         # Held while segments are made, by one thread at a time; items may be added meanwhile.
         self._sealing = threading.Lock()
         self._sealer = Sealer(
@@ -132,6 +137,8 @@ class Writing:
                 n_rows = rewrite(store, [], waiting=True, progress=progress)
             while merge and (due := due_to_merge(store)):
                 rewrite(store, due, waiting=False, progress=progress)
+            if not self._sealer.is_due:  # else it would be solved for nothing
+                self._solve_ahead()
             return n_rows
 
     def compact(self, progress: bool | None) -> int:
@@ -143,7 +150,13 @@ class Writing:
             n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
             with suppress(OSError):  # a full disk: the next compaction gives them back
                 store.catalog.give_back_pages()
+            self._solve_ahead()
             return n_rows
+
+    def _solve_ahead(self) -> None:
+        """Spare those who search the solving; where it fails, they will be told."""
+        with suppress(MemvecError, OSError):
+            self._sealed()
 
     def settle(self) -> None:
         """Seal what is due before everything is compared with everything."""

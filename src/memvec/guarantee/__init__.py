@@ -26,12 +26,14 @@ from memvec.guarantee._plan import Plan, complete_plan
 from memvec.guarantee._profile import MissBand, MissProfile
 from memvec.guarantee._promises import Guarantee, Promises, Request
 from memvec.guarantee._recent import Draw, RecentQueries
+from memvec.guarantee._solved import SOLVED, KeptRanges, SolvedPlans
 from memvec.guarantee._table import CalibrationTable
 from memvec.guarantee._thresholds import Thresholds
 
 __all__ = [
     "FALSE_ALARMS",
     "RESERVE_SHARE",
+    "SOLVED",
     "Asked",
     "Calibration",
     "CalibrationTable",
@@ -44,6 +46,7 @@ __all__ = [
     "EvidenceSource",
     "Guarantee",
     "Health",
+    "KeptRanges",
     "Level",
     "LiveRate",
     "Measurement",
@@ -59,6 +62,7 @@ __all__ = [
     "Request",
     "Rule",
     "Significance",
+    "SolvedPlans",
     "ThresholdFamily",
     "Thresholds",
     "Watched",

@@ -131,22 +131,6 @@ class Calibration:
         """Return the slack for everything above a similarity; None where evidence is too little."""
         return self._plans.get((similarity, rule), lambda: self._solve_range(similarity, rule))
 
-    def needed_slack(
-        self, similarity: float, rule: Rule
-    ) -> tuple[NeededSlack, Float64Array] | None:
-        """Return how to tell the slack that matches need, and that of one match of each query.
-
-        None where evidence is planted or too little: it has nothing to drift from.
-        """
-        if self.table is None or not self._is_natural(similarity, rule):
-            return None
-        anchor = self._anchor(similarity, rule, natural=True)
-        if not math.isfinite(anchor.value):
-            return None
-        family = self.family(anchor.at, rule.miss_rate, natural=True)
-        needed = NeededSlack(similarity, anchor.at, family, anchor.value)
-        return needed, needed.of_queries(self.table, self.seed)
-
     def by_model(self, similarity: float, miss_rate: float) -> Plan:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
         cascade = self.cascades[0]
@@ -213,7 +197,11 @@ class Calibration:
         lines = self._lines_from(similarity, anchor, rule)
         if lines is None:
             return None
-        return Plan(lines, self._supported(similarity, lines, anchor, rule))
+        needed = None
+        if anchor.natural and math.isfinite(anchor.value):
+            family = self.family(anchor.at, rule.miss_rate, natural=True)
+            needed = NeededSlack(similarity, anchor.at, family, anchor.value)
+        return Plan(lines, self._supported(similarity, lines, anchor, rule), needed=needed)
 
     def _lines_from(self, similarity: float, anchor: _Anchor, rule: Rule) -> Thresholds | None:
         """Return the lines of a cell, and of the points above it; None if evidence is too little.

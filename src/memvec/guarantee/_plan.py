@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from memvec.guarantee._certificate import Certificate
+from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._thresholds import Thresholds
 from memvec.metric import Metric
 
@@ -23,12 +24,15 @@ class Plan:
         Similarities that the k-th nearest is likely to reach, falling, of a search for these.
     first : Plan or None
         Of a search for the k nearest that misses nothing: how to find k that are near, fast.
+    needed : NeededSlack or None
+        Of a range that was solved on calibration queries: how to tell what their matches need.
     """
 
     thresholds: Thresholds | None
     certificate: Certificate
     tries: tuple[float, ...] = ()
     first: Plan | None = None
+    needed: NeededSlack | None = None
 
     def in_metric(self, metric: Metric) -> Plan:
         """Return the same plan, its certificate told in the unit of a metric."""

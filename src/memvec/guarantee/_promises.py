@@ -10,16 +10,18 @@ from memvec.cache import Cache
 from memvec.errors import InvalidValueError
 from memvec.guarantee._bounds import Rule
 from memvec.guarantee._calibration import Calibration
-from memvec.guarantee._certificate import Level
 from memvec.guarantee._evidence import LARGEST_K
 from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._plan import Plan, complete_plan
 from memvec.guarantee._planting import PLANTED_BYTES
+from memvec.guarantee._solved import KeptRanges
 from memvec.kernels import MATCH_SLACK
 from memvec.types import Float64Array
 
 # Answers that are kept, in bytes: a thousand or more.
 _MOST_KEPT = 4 << 20
+# Ranges are solved before they are asked for at similarities of so many to one.
+_AHEAD = 20
 
 Guarantee = Literal["model", "expected", "high_probability", "exact"]
 
@@ -84,10 +86,13 @@ class Promises:
         Solves for thresholds.
     default : Request
         What is asked for by a search that says nothing.
+    kept : KeptRanges or None
+        Ranges that some process has solved before; None keeps what is solved in memory alone.
     """
 
     calibration: Calibration
     default: Request
+    kept: KeptRanges | None = None
     _kept: Cache[tuple[float, Request, str], Plan] = field(
         default_factory=lambda: Cache(_MOST_KEPT, lambda plan: plan.n_bytes)
     )
@@ -95,7 +100,7 @@ class Promises:
     def for_range(self, similarity: float, request: Request, where: str) -> Plan:
         """Return how to find everything above a similarity."""
         key = (similarity, request, where)
-        return self._kept.get(key, lambda: self._range(similarity, request, where))
+        return self._kept.get(key, lambda: self._known_range(similarity, request, where))
 
     def for_best(self, k: int, request: Request, where: str) -> Plan:
         """Return how to find the k nearest vectors."""
@@ -116,13 +121,40 @@ class Promises:
         return Rule("expected", self.default.miss_rate).queries_needed
 
     def needed_slack(
-        self, similarity: float, request: Request, level: Level
+        self, similarity: float, request: Request
     ) -> tuple[NeededSlack, Float64Array] | None:
-        """Return what `Calibration.needed_slack` does for the level that a request was given."""
-        rule = self._rule(request)
-        if level == "expected":
-            rule = Rule("expected", request.miss_rate)
-        return self.calibration.needed_slack(similarity, rule)
+        """Return how to tell the slack that matches need, and that of one match of each query.
+
+        None where evidence is planted or too little: it has nothing to drift from.
+        """
+        needed = self.for_range(similarity, request, "the watch for drift").needed
+        if needed is None or (table := self.calibration.table) is None:
+            return None
+        return needed, needed.of_queries(table, self.calibration.seed)
+
+    def solve_ahead(self) -> None:
+        """Solve ranges before they are asked for, and keep them: those of the default promise.
+
+        They are at the similarity of the build, and at the multiples of 0.05 above it.
+        """
+        kept, default = self.kept, self.default
+        if kept is None or not _needs_solving(default):
+            return
+        built_for = self.calibration.designed_for
+        above = [step / _AHEAD for step in range(_AHEAD + 1) if step / _AHEAD > built_for]
+        missing = [one for one in (built_for, *above) if kept.find(one, default) is None]
+        if missing:
+            kept.keep({one: self._range(one, default, "solve_ahead") for one in missing}, default)
+
+    def _known_range(self, similarity: float, request: Request, where: str) -> Plan:
+        """Return the plan of a range, solved by whichever process, or now."""
+        if self.kept is None or not _needs_solving(request):
+            return self._range(similarity, request, where)
+        plan = self.kept.find(similarity, request)
+        if plan is None:
+            plan = self._range(similarity, request, where)
+            self.kept.keep({similarity: plan}, request)
+        return plan
 
     def _range(self, similarity: float, request: Request, where: str) -> Plan:
         calibration = self.calibration
@@ -205,6 +237,11 @@ class Promises:
             have = 0 if self.calibration.table is None else self.calibration.table.n_queries
             raise InvalidValueError(_too_little(request, rule, have, 0, where))
         return self.calibration.everything(None, request.miss_rate) if plan is None else plan
+
+
+def _needs_solving(request: Request) -> bool:
+    """Tell whether a request rests on evidence; the others take no time."""
+    return request.guarantee in ("expected", "high_probability")
 
 
 def _not_listed(similarity: float, listed: tuple[float, ...], where: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 from memvec import checks
 from memvec.codes import CodeSpace, Projection
 from memvec.errors import CorruptIndexError
-from memvec.guarantee import CalibrationTable, Evidence, NullLaw
+from memvec.guarantee import CalibrationTable, Evidence, KeptRanges, NullLaw, SolvedPlans
 from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
@@ -40,6 +41,13 @@ def _check_no_collection(folder: Path) -> None:
 def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> dict[str, FileSum]:
     """Write all arrays and settings to a folder, atomically; return what was written."""
     return write_folder(path, *contents_of(parts), where="Index.save")
+
+
+def solve_ahead(parts: IndexParts, path: str | os.PathLike[str], sums: dict[str, FileSum]) -> None:
+    """Solve the ranges that are asked for first, and keep them in the folder that was written."""
+    promises, solved = parts.promises, SolvedPlans(Path(path).absolute())
+    kept = KeptRanges(solved, promises.calibration, str(sums[MANIFEST]))
+    dataclasses.replace(promises, kept=kept).solve_ahead()
 
 
 def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -102,12 +110,16 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexPart
         _check_no_collection(Path(path))
         raise
     try:
-        return assembled(folder.arrays, folder.meta), folder
+        parts = assembled(folder.arrays, folder.meta)
     except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = f"{error}" if isinstance(error, ValueError) else f"{error!r}"
         raise CorruptIndexError(
             f"The folder {os.fspath(path)!r} does not hold a whole index: {reason}"
         ) from error
+    # The manifest has the checksums of all files.
+    content = str(FileSum.of(io.BytesIO(folder.files[MANIFEST].content.tobytes())))
+    solved = SolvedPlans(Path(path).absolute())
+    return dataclasses.replace(parts, folder=(solved, content)), folder
 
 
 def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:

@@ -28,7 +28,7 @@ from memvec.index._build import BuildPromise, build_parts
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign
-from memvec.index._files import check_no_segment, load_parts, save_parts
+from memvec.index._files import check_no_segment, load_parts, save_parts, solve_ahead
 from memvec.index._joins import (
     KeptRow,
     all_pairs,
@@ -195,6 +195,10 @@ class Index:
         refuses (StorageError). `path` may be a link to the folder of an index; a link inside the
         folder is refused, so that nothing outside it can be changed.
 
+        Ranges are solved for the similarity of the build and the multiples of 0.05 above it, so
+        that no process that opens the index has to. Others are solved when they are first asked
+        for, and kept in the folder if it can be written.
+
         Examples
         --------
         >>> import tempfile
@@ -203,7 +207,7 @@ class Index:
         ...     Index.open(folder + "/two.mv").range_search([1.0, 0.2]).ids
         array([0])
         """
-        save_index(self, path)
+        solve_ahead(self._parts, path, save_index(self, path))
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Index:

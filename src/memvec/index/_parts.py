@@ -12,11 +12,12 @@ import numpy as np
 from memvec.guarantee import (
     Calibration,
     Evidence,
-    Level,
+    KeptRanges,
     NeededSlack,
     Plan,
     Promises,
     Request,
+    SolvedPlans,
 )
 from memvec.index._design import IndexDesign
 from memvec.search import Scope, Searched, Source, UnitSource
@@ -37,12 +38,16 @@ class IndexParts:
         What promises rest on.
     moved : Source or None
         The units on the device where they are searched; None for this machine.
+    folder : tuple of (SolvedPlans, str) or None
+        What was solved for the folder that holds the index, and what tells its content from any
+        other; None for one in memory.
     """
 
     design: IndexDesign
     units: UnitSource
     evidence: Evidence
     moved: Source | None = None
+    folder: tuple[SolvedPlans, str] | None = None
     filtered: ClassVar[bool] = False
 
     @property
@@ -73,7 +78,11 @@ class IndexParts:
             made.config.seed,
         )
         default = Request(made.miss_rate, made.guarantee, made.confidence, explicit=False)
-        return Promises(calibration, default)
+        kept = None
+        if self.folder is not None:
+            solved, content = self.folder
+            kept = KeptRanges(solved, calibration, content)
+        return Promises(calibration, default, kept)
 
     def vectors(self, rows: IntArray) -> Float32Array:
         """Return the vectors of rows of the array that the index was built from."""
@@ -88,13 +97,13 @@ class IndexParts:
         """Return how to find the k nearest."""
         return self.promises.for_best(k, request, where)
 
-    def watched(self, similarity: float, request: Request, level: Level) -> WatchedRange:
+    def watched(self, similarity: float, request: Request) -> WatchedRange:
         """Return a range as the watch for drift sees it."""
-        return WatchedRange(self, similarity, request, level)
+        return WatchedRange(self, similarity, request)
 
     def with_evidence(self, evidence: Evidence) -> IndexParts:
         """Return the same index, calibrated on something else."""
-        return dataclasses.replace(self, evidence=evidence)
+        return dataclasses.replace(self, evidence=evidence, folder=None)
 
 
 @dataclass(frozen=True)
@@ -104,7 +113,6 @@ class WatchedRange:
     parts: IndexParts
     similarity: float
     request: Request
-    level: Level
     #: An index does not change: only a new calibration starts the watch again.
     version: None = None
 
@@ -115,7 +123,7 @@ class WatchedRange:
 
     def begin(self) -> tuple[NeededSlack, Float64Array] | None:
         """Return how scores are found, and those of the calibration queries."""
-        return self.parts.promises.needed_slack(self.similarity, self.request, self.level)
+        return self.parts.promises.needed_slack(self.similarity, self.request)
 
     def seen(
         self, queries: Float32Array, query_of: IntArray, ids: IntArray

@@ -12,7 +12,6 @@ from memvec import checks
 from memvec.guarantee import (
     Asked,
     Certificate,
-    Level,
     Measurement,
     Monitor,
     Plan,
@@ -57,6 +56,8 @@ def search_scopes(
     threads: int | None,
 ) -> Matches:
     """Return everything above a similarity in all scopes together."""
+    if not len(queries):  # asked for a certificate: no kernel is loaded for that
+        return Matches.merged([], 0)
     if len(scopes) == 1 and scopes[0].keys is None:
         source, _, allowed = scopes[0]
         return source.search(queries, similarity, thresholds, threads, allowed)
@@ -107,7 +108,7 @@ class Target(Protocol):
     def nearest_plan(self, k: int, request: Request, where: str) -> Plan:
         """Return how to find the k nearest."""
 
-    def watched(self, similarity: float, request: Request, level: Level) -> Watched:
+    def watched(self, similarity: float, request: Request) -> Watched:
         """Return a range as the watch for drift sees it."""
 
 
@@ -155,7 +156,7 @@ def observe_range(
     if looked_at:
         question = None
         if plain and certificate.natural and similarity is not None:
-            question = target.watched(similarity, request, certificate.level)
+            question = target.watched(similarity, request)
         monitor.look_at(looked_at, rows, found, question)
     if not plain or similarity is None:
         return certificate

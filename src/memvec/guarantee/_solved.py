@@ -1,0 +1,209 @@
+"""What was solved, kept in a folder beside the data: no process solves it again.
+
+::
+
+    photos.index/solved/     a folder of `memvec.storage`: a manifest with a checksum, no arrays
+
+A plan is found again by a name that holds a digest of all that it was solved from, so that a
+calibration that has changed finds none. What is damaged, or cannot be a plan, is solved anew. The
+folder is no part of the data: it may be removed, and where it cannot be written, nothing is kept.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import threading
+from collections.abc import Hashable, Iterable, Mapping
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec.errors import FileFormatError, MemvecError
+from memvec.guarantee._calibration import Calibration
+from memvec.guarantee._certificate import Certificate
+from memvec.guarantee._family import ThresholdFamily
+from memvec.guarantee._needed import NeededSlack
+from memvec.guarantee._plan import Plan
+from memvec.guarantee._thresholds import Thresholds
+from memvec.storage import MANIFEST, disk, open_folder, write_folder
+from memvec.types import Float64Array
+
+SOLVED = "solved"
+# Raised with every change of what is solved from the same evidence: older plans are solved anew.
+_SOLVER = 1
+# Plans of one calibration that are kept, of a few kilobytes each: those asked for first.
+_MOST_PLANS = 64
+# A plan has a line for each cell above its similarity, at most, and for each listed similarity.
+_MOST_LINES = 1000
+
+
+class SolvedPlans:
+    """Plans in a folder, by name; read when first asked for, and replaced as a whole.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they lie: in the folder of an index or a collection.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder / SOLVED
+        self._lock = threading.Lock()
+        self._known: dict[str, Any] | None = None
+
+    def find(self, calibration: str, name: str) -> dict[str, Any] | None:
+        """Return what was kept of a plan of a calibration; None if nothing is."""
+        with self._lock:
+            if self._known is None:
+                self._known = self._read()
+            found = self._known.get(f"{calibration} {name}")
+        return found if isinstance(found, dict) else None
+
+    def keep(self, calibration: str, plans: Mapping[str, dict[str, Any]]) -> None:
+        """Keep plans of a calibration, if the folder can be written; else in memory alone.
+
+        Of two processes that keep some at the same time, those of one may be lost. Plans of other
+        calibrations go where there are too many.
+        """
+        with self._lock:
+            known = self._read()
+            new = {f"{calibration} {name}": plan for name, plan in plans.items()}
+            if len(known) + len(new) > _MOST_PLANS:
+                own = f"{calibration} "
+                known = {name: plan for name, plan in known.items() if name.startswith(own)}
+            self._known = known | new
+            if len(self._known) <= _MOST_PLANS:
+                with suppress(MemvecError, OSError):
+                    self._write(self._known)
+
+    def _read(self) -> dict[str, Any]:
+        with suppress(MemvecError, OSError):
+            if disk.is_folder(self._folder):
+                plans = open_folder(self._folder)[1].get("plans")
+                return plans if isinstance(plans, dict) else {}
+        return {}
+
+    def _write(self, plans: dict[str, Any]) -> None:
+        if disk.kind(self._folder) not in (None, "a folder"):  # a link would lead elsewhere
+            return
+        try:
+            write_folder(self._folder, {}, {"plans": plans})
+        except FileFormatError:  # its manifest is damaged: nothing in it is of use
+            disk.remove_file(self._folder / MANIFEST)
+            write_folder(self._folder, {}, {"plans": plans})
+
+
+class KeptRanges:
+    """The plans of one calibration, for ranges.
+
+    Parameters
+    ----------
+    plans : SolvedPlans
+        Where they lie.
+    calibration : Calibration
+        What they are solved from.
+    content : str
+        What tells the searched vectors, and all that was made of them, from any others.
+    """
+
+    def __init__(self, plans: SolvedPlans, calibration: Calibration, content: str) -> None:
+        self._plans, self._calibration, self._content = plans, calibration, content
+
+    def find(self, similarity: float, request: Hashable) -> Plan | None:
+        """Return the plan of a range; None where it was not solved, or is damaged."""
+        fields = self._plans.find(self._name, _name_of_range(similarity, request))
+        n_stages = len(self._calibration.cascades[0].stage_names)
+        return None if fields is None else _from_json(fields, similarity, n_stages)
+
+    def keep(self, plans: Mapping[float, Plan], request: Hashable) -> None:
+        """Keep plans by their similarities."""
+        known = {_name_of_range(one, request): _as_json(plan) for one, plan in plans.items()}
+        whole = {name: plan for name, plan in known.items() if plan is not None}
+        self._plans.keep(self._name, whole)
+
+    @cached_property
+    def _name(self) -> str:
+        """A digest of everything that the plans are solved from."""
+        made, evidence = self._calibration, self._calibration.evidence
+        stated = (
+            *(_SOLVER, self._content, made.designed_for, made.similarities, made.seed),
+            *(evidence.source, evidence.floor, evidence.left_out),
+            *(evidence.calibrated, evidence.state),
+        )
+        digest = hashlib.blake2b(repr(stated).encode(), digest_size=16)
+        if evidence.table is not None:
+            for field in dataclasses.fields(evidence.table):
+                column = np.ascontiguousarray(getattr(evidence.table, field.name))
+                digest.update(f"{field.name} {column.dtype.str} {column.shape}".encode())
+                digest.update(column.data)
+        return digest.hexdigest()
+
+
+def _name_of_range(similarity: float, request: Hashable) -> str:
+    return f"{float(similarity)!r} {request!r}"
+
+
+def _as_json(plan: Plan) -> dict[str, Any] | None:
+    """Return a plan as JSON holds it; None for one that would not come back as it is."""
+    if plan.thresholds is None or plan.first is not None:
+        return None
+    needed: list[Any] = []
+    if plan.needed is not None:
+        family = plan.needed.family
+        needed = [[plan.needed.at, plan.needed.limit], family.shares, family.direction, family.most]
+    fields = {
+        "at": _texts(plan.thresholds.at),
+        "slack": [_texts(line) for line in plan.thresholds.slack],
+        "certificate": json.loads(plan.certificate.to_json()),
+        "needed": [_texts(column) for column in needed],
+    }
+    return fields if _certificate(fields) == plan.certificate else None
+
+
+def _from_json(fields: dict[str, Any], similarity: float, n_stages: int) -> Plan | None:
+    """Return the plan of a range from what `_as_json` gave; None where it cannot be one.
+
+    Compiled loops take thresholds as they are: there must be one for each stage.
+    """
+    try:
+        at = _numbers(fields["at"], (len(fields["at"]),))
+        slack = _numbers(fields["slack"], (len(at), n_stages))
+        certificate = _certificate(fields)
+        needed = _needed_slack(fields["needed"], similarity, n_stages)
+    except (AttributeError, FileFormatError, KeyError, OverflowError, TypeError, ValueError):
+        return None
+    fits = 0 < len(at) <= _MOST_LINES and bool((np.abs(at) <= 1).all())
+    if not fits or certificate.similarity != similarity:
+        return None
+    return Plan(Thresholds(at, slack), certificate, needed=needed)
+
+
+def _certificate(fields: dict[str, Any]) -> Certificate:
+    return Certificate.from_json(json.dumps(fields["certificate"]))
+
+
+def _needed_slack(stored: list[Any], similarity: float, n_stages: int) -> NeededSlack | None:
+    if not stored:
+        return None
+    at, limit = _numbers(stored[0], (2,)).tolist()
+    family = ThresholdFamily(*_numbers(stored[1:], (3, n_stages)))
+    return NeededSlack(similarity, at, family, limit)
+
+
+def _texts(numbers: Iterable[float]) -> list[str]:
+    """Return numbers as texts, which hold every bit of them, and infinity, too."""
+    return [float(one).hex() for one in numbers]
+
+
+def _numbers(texts: Any, shape: tuple[int, ...]) -> Float64Array:
+    """Return the numbers of texts, or of lists of texts, of a shape."""
+    flat = [float.fromhex(text) for text in np.array(texts, dtype=object).ravel()]
+    numbers = np.array(flat).reshape(shape)
+    if np.isnan(numbers).any():
+        raise ValueError("not a number")
+    return numbers
