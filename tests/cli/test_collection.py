@@ -201,7 +201,7 @@ def test_check_reads_collections(things):
 
 def test_check_reads_saved_indexes(folder, vectors):
     memvec.Index.build(vectors).save("index.mv")
-    n_files = len(list(Path("index.mv").glob("**/*.*")))
+    n_files = len([*Path("index.mv").glob("*.*"), *Path("index.mv").glob("g*/*.*")])
     assert run_json("check", "index.mv")["n_files"] == n_files
     [file] = Path("index.mv").glob("g*/vectors.npy")
     file.write_bytes(file.read_bytes()[:-1])

@@ -17,6 +17,8 @@ SUMS = r"is damaged: its checksum \(CRC-32\) is \w{8}, saved was \w{8}"
 def files_of(folder):
     """Return the names of all files, but for SQLite's log and index of it, which readers leave."""
     names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    # What was solved is no part of the data.
+    names = [name for name in names if not name.startswith("solved")]
     return sorted(name for name in names if not name.startswith("catalog.sqlite-"))
 
 

@@ -1,13 +1,14 @@
 """Arrays in values of the catalog: read as they were written, or refused."""
 
 import io
+import zlib
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memvec.collection._packing import unpacked_arrays
+from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 
 ARRAYS = [
     np.arange(5),
@@ -64,3 +65,28 @@ def test_any_change_is_read_or_refused(data):
     except ValueError:
         return
     assert sum(sizes) < len(blob)
+
+
+@given(st.binary())
+def test_compressed_value_comes_back(content):
+    assert uncompressed(compressed(content)) == content
+
+
+def test_arrays_that_were_not_compressed_are_read_as_they_are():
+    assert uncompressed(packed(*ARRAYS)) == packed(*ARRAYS)
+
+
+@pytest.mark.parametrize(
+    "blob",
+    [
+        b"",
+        b"text",
+        compressed(b"some text")[:-1],
+        compressed(b"some text") + b"x",
+        compressed(b"some text")[:-4] + bytes(4),
+        zlib.compress(bytes(1 << 27), 9),
+    ],
+)
+def test_value_that_is_not_compressed_whole_is_refused(blob):
+    with pytest.raises(ValueError, match="it"):
+        uncompressed(blob)

@@ -118,7 +118,8 @@ def _compare(collection):
     for part in state.segments:
         strangers = part.keys[part.rows.strangers].tolist()
         segments[part.rows.number] = (strangers, part.keys[part.alive].tolist())
-    for (segment, source), table in state.calibration.items():
+    for (segment, source), packed in state.calibration.items():
+        table = packed.table
         assert table.queries.tolist() == sorted(table.queries.tolist())
         asked = np.unique(table.queries)
         known[segment, source] = [segments[source][0][place] for place in asked]

@@ -110,7 +110,7 @@ def test_delete_of_what_no_evidence_holds_solves_nothing(folder, nothing_is_solv
         state = collection._store.state
         rows = state.segments[0].rows
         own = rows.index.calibration_table
-        near = [table.keys[table.cosines >= 0.5] for table in state.calibration.values()]
+        near = [one.table.keys[one.table.cosines >= 0.5] for one in state.calibration.values()]
         evidence = [rows.keys[rows.strangers], rows.keys[own.keys[own.cosines >= 0.5]], *near]
         others = np.setdiff1d(rows.keys, np.concatenate(evidence))
         collection.delete([int(others[-1])])

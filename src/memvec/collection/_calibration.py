@@ -12,12 +12,13 @@ import io
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from memvec.collection._catalog import LARGEST_NUMBER, Catalog
 from memvec.collection._checksums import crc_text
-from memvec.collection._packing import unpacked_arrays
+from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.collection._segment import Segment
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable
@@ -31,7 +32,42 @@ _ASKED = 2500
 # Of unit rows in float32: beyond 1 by rounding alone.
 _LARGEST_COSINE = 1.001
 
-Blocks = Mapping[tuple[int, int], CalibrationTable]
+
+class PackedTable(NamedTuple):
+    """A table as the catalog has it: a third of its size, and read by few searches.
+
+    Attributes
+    ----------
+    blob : bytes
+        Its columns, compressed.
+    n_known : int
+        How many strangers, the first ones, it tells of; those dead before it are none.
+    n_stages : int
+        Stages whose scores it has.
+    most_copies : float
+        The most matches that one of its rows stands for.
+    """
+
+    blob: bytes
+    n_known: int
+    n_stages: int
+    most_copies: float
+
+    @classmethod
+    def of(cls, table: CalibrationTable, blob: bytes | None = None) -> PackedTable:
+        """Pack a table, unless it was found packed."""
+        # All strangers that were asked have a nearest row at least, and the last comes last.
+        last = int(table.queries.max(initial=-1))
+        most = float(table.copies.max(initial=0))
+        return cls(_packed(table) if blob is None else blob, last + 1, table.scores.shape[1], most)
+
+    @property
+    def table(self) -> CalibrationTable:
+        """The table, unpacked."""
+        return _unpacked(self.blob)
+
+
+Blocks = Mapping[tuple[int, int], PackedTable]
 Sealed = tuple[Segment, BoolArray]
 
 
@@ -40,7 +76,7 @@ def tables_between(
     others: Sequence[Sealed],
     n_items: int,
     known: Container[tuple[int, int]] = (),
-) -> Iterator[tuple[int, int, CalibrationTable]]:
+) -> Iterator[tuple[int, int, PackedTable]]:
     """Yield what a new segment and the others find in each other: (segment, source, table).
 
     A query is numbered by its place among the strangers of `source`; keys are those of items.
@@ -59,7 +95,8 @@ def tables_between(
             numbers = segment[0].number, source[0].number
             table = None if numbers in known else _found(*segment, *source, n_items)
             if table is not None:
-                yield *numbers, table
+                yield *numbers, PackedTable.of(table)
+        other[0].forget_pages()
 
 
 def write_missing_tables(catalog: Catalog, segments: Sequence[Sealed], n_items: int) -> None:
@@ -83,23 +120,14 @@ def _found(
     return replace(table, queries=places[table.queries], keys=segment.keys[table.keys])
 
 
-def n_known(table: CalibrationTable | None) -> int:
-    """Return how many strangers, the first ones, a table tells of; those dead before it are none.
-
-    All that were asked have a nearest row at least, and the last of them comes last.
-    """
-    return 0 if table is None or not len(table) else int(table.queries[-1]) + 1
-
-
-def write_tables(catalog: Catalog, tables: Iterable[tuple[int, int, CalibrationTable]]) -> None:
+def write_tables(catalog: Catalog, tables: Iterable[tuple[int, int, PackedTable]]) -> None:
     """Write tables, inside a transaction."""
     for segment, source, table in tables:
-        blob = _packed(table)
-        row = [segment, source, crc_text(zlib.crc32(blob)), blob]
+        row = [segment, source, crc_text(zlib.crc32(table.blob)), table.blob]
         catalog.execute("INSERT INTO calibration VALUES (?, ?, ?, ?)", row)
 
 
-def read_tables(catalog: Catalog, known: Blocks) -> dict[tuple[int, int], CalibrationTable]:
+def read_tables(catalog: Catalog, known: Blocks) -> dict[tuple[int, int], PackedTable]:
     """Return all tables, by segment and source; those that are known are not read again."""
     tables = {}
     for key in _names(catalog):
@@ -128,7 +156,7 @@ def _names(catalog: Catalog) -> list[tuple[int, int]]:
     return [(segment, source) for segment, source in rows]
 
 
-def _read(catalog: Catalog, key: tuple[int, int]) -> CalibrationTable | str:
+def _read(catalog: Catalog, key: tuple[int, int]) -> PackedTable | str:
     """Return a table, or what is wrong with it."""
     # A flipped bit may have made the blob a text of the same bytes, or nothing.
     blob_of = "ifnull(CAST(rows AS BLOB), x'')"
@@ -142,7 +170,7 @@ def _read(catalog: Catalog, key: tuple[int, int]) -> CalibrationTable | str:
     if found != saved:
         return f"{what} has checksum (CRC-32) {found}, saved was {saved}."
     try:
-        return _unpacked(blob)
+        return PackedTable.of(_unpacked(blob), blob)
     except ValueError as error:
         return f"{what} cannot be read: {error}"
 
@@ -151,11 +179,11 @@ def _packed(table: CalibrationTable) -> bytes:
     stream = io.BytesIO()
     for field in fields(table):
         np.save(stream, getattr(table, field.name), allow_pickle=False)
-    return stream.getvalue()
+    return compressed(stream.getvalue())
 
 
 def _unpacked(blob: bytes) -> CalibrationTable:
-    arrays = unpacked_arrays(blob)
+    arrays = unpacked_arrays(uncompressed(blob))
     if len(arrays) != len(fields(CalibrationTable)):
         raise ValueError(f"it has {len(arrays)} columns")
     table = CalibrationTable(*arrays)

@@ -52,6 +52,11 @@ CREATE TABLE calibration (
 ) WITHOUT ROWID;
 """
 
+_PAGE_BYTES = 4096
+_LOG_PAGES = 4096
+# Fewer empty pages than this stay in the file: they are filled again.
+_EMPTY_PAGES = 1024
+
 # Changes, keys and segments are counted up to here; damage alone leads to larger numbers.
 LARGEST_NUMBER = 10**15
 
@@ -125,9 +130,14 @@ class Catalog:
             # FULL: the log is synced at each commit, so that what was acknowledged survives a loss
             # of power; NORMAL would only promise a consistent file.
             connection.execute("PRAGMA synchronous = FULL")
-            # Pages of 4 KiB in the log before they are moved into the file. 16 MiB rather than the
-            # usual 4: a batch of 1,000 vectors of 384 dimensions takes 1.5 MiB, and moving syncs.
-            connection.execute("PRAGMA wal_autocheckpoint = 4096")
+            # 16 MiB in the log before it is moved into the file, rather than the usual 4: a batch
+            # of 1,000 vectors of 384 dimensions takes 1.5 MiB, and moving syncs.
+            connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+            # What a large transaction took beyond that goes back to the disk.
+            connection.execute(f"PRAGMA journal_size_limit = {_LOG_PAGES * _PAGE_BYTES}")
+            # Builds of SQLite differ in whether they overwrite what is deleted. Vectors that were
+            # sealed would be written to the log once more, as zeros, before their pages are free.
+            connection.execute("PRAGMA secure_delete = FAST")
             return catalog
 
     @classmethod
@@ -275,10 +285,13 @@ class Catalog:
         return bool(busy == 0)
 
     def give_back_pages(self) -> None:
-        """Shrink the file by the pages that deletes have left empty."""
+        """Shrink the file by the pages that deletes have left empty, if there are many."""
         with self.lock, translated(self.path):
+            if self.number("PRAGMA freelist_count") < _EMPTY_PAGES:
+                return
             # As a script: a plain statement is stepped once, which frees one page.
             self._connection.executescript("PRAGMA incremental_vacuum")
+            self.empty_log()  # the file shrinks when the log is moved into it
 
     def settings(self) -> Settings:
         """Return what the collection was created with."""

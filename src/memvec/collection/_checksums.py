@@ -10,7 +10,7 @@ from pathlib import Path
 from memvec.collection._catalog import CATALOG, inode, plain_file
 from memvec.collection._plain import file_status, remove_plain
 from memvec.errors import CorruptIndexError, damaged
-from memvec.storage import FileSum, OpenedFile, disk
+from memvec.storage import FileSum, OpenedFile, disk, forget_pages
 
 CHECKSUM = "catalog.crc"
 # A damaged file of this name must not fill the memory.
@@ -73,6 +73,11 @@ class HeldFile:
     def __init__(self, path: Path, saved: FileSum, opened: OpenedFile) -> None:
         saved.check_size(path, len(opened.content))
         self._path, self._saved, self._opened = path, saved, opened
+
+    def forget_pages(self) -> None:
+        """Give up what was read of the file, if it is mapped."""
+        if self._path.suffix == ".npy":
+            forget_pages(self._opened.content)
 
     def check(self) -> None:
         """Raise where the file is not what was saved."""

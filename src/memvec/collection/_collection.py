@@ -691,6 +691,7 @@ class Collection:
     def close(self) -> None:
         """Let the next writer in, after what is being sealed; nothing is lost without it.
 
+        Where segments were made, ranges are solved for those who open the collection next.
         Where sealing takes longer than a second, a line on the terminal tells so, or the logger
         "memvec" at the level INFO. Afterwards no file is mapped or open any more, and every
         method raises InvalidValueError, as files of Python raise ValueError; results stay.

@@ -67,13 +67,14 @@ def misfits(
     """Yield segment and source of tables that tell of other segments, rows or stages, and so."""
     known = {segment.number: segment for segment in segments}
     own = [segment.index.calibration_table for segment in segments[:1]]
-    stages = [table.scores.shape[1] for table in [*own, *tables.values()] if table is not None]
+    stages = [table.scores.shape[1] for table in own if table is not None]
+    stages += [table.n_stages for table in tables.values()]
     for (number, source), table in tables.items():
         if not (
             {number, source} <= known.keys()
-            and (table.queries < len(known[source].strangers)).all()
-            and (table.copies <= len(known[number]) + 1).all()
-            and table.scores.shape[1] == stages[0]
+            and table.n_known <= len(known[source].strangers)
+            and table.most_copies <= len(known[number]) + 1
+            and table.n_stages == stages[0]
         ):
             what = f"the calibration of segment {number} by {source}"
             yield (number, source), f"{path} is damaged: {what} does not belong to them."

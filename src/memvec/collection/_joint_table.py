@@ -140,11 +140,10 @@ def _tables_of_source(
     """Yield what the strangers of a segment find in each of several."""
     for segment in segments:
         if segment is not source:
-            table = blocks.get((segment.number, source.number))
+            if (packed := blocks.get((segment.number, source.number))) is not None:
+                yield packed.table
         elif (table := source.index.calibration_table) is not None:
-            table = replace(table, keys=source.keys[table.keys])
-        if table is not None:
-            yield table
+            yield replace(table, keys=source.keys[table.keys])
 
 
 def _renumbered(table: CalibrationTable, queries: IntArray, least: float) -> CalibrationTable:

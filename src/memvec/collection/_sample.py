@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 
-from memvec.collection._calibration import n_known
 from memvec.collection._priority import priorities
 from memvec.collection._segment import Segment
 from memvec.collection._state import Part, State
@@ -155,11 +154,12 @@ def _bounds(state: State) -> Iterator[float]:
     for part in segments:
         source = part.rows
         yield source.cutoff(part.alive)
-        known = [
-            n_known(state.calibration.get((other.rows.number, source.number)))
+        tables = [
+            state.calibration.get((other.rows.number, source.number))
             for other in segments
             if other is not part
         ]
+        known = [0 if table is None else table.n_known for table in tables]
         first = min(known, default=len(source.strangers))
         unknown = source.stranger_priorities[first:][_living(part)[first:]]
         yield float(unknown.min(initial=np.inf))

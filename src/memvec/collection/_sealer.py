@@ -11,7 +11,7 @@ from memvec.progress import waiting_for
 
 # Where so many times as many vectors wait as make a segment, those who add wait for the sealer:
 # searches scan what waits.
-_MOST_WAITING = 10
+_MOST_WAITING = 4
 # Whoever waits longer is told what for.
 _PATIENCE_SECONDS = 1.0
 
@@ -53,7 +53,7 @@ class Sealer:
 
     def look(self) -> None:
         """Seal if it is due; what was committed before is not undone, so no failure is raised."""
-        if not self.is_due:
+        if not self._is_due():
             return
         if not self._background:
             self._try()
@@ -102,7 +102,7 @@ class Sealer:
 
     def settle(self) -> None:
         """Wait until what is due is sealed: to compare all that waits takes longer."""
-        if not self.is_due:
+        if not self._is_due():
             return
         self.look()
         with self._lock:
@@ -133,14 +133,12 @@ class Sealer:
             if not running:
                 last()
 
-    @property
-    def is_due(self) -> bool:
-        """Whether so many vectors wait that they make a segment."""
+    def _is_due(self) -> bool:
         return 0 < self._seal_at <= self._n_waiting()
 
     def _try(self) -> None:
         try:
-            while self._at_the_end is None and self.is_due:
+            while self._at_the_end is None and self._is_due():
                 self._seal()
         # RuntimeError: the interpreter is shutting down and starts no more threads.
         except (MemvecError, OSError, RuntimeError) as error:

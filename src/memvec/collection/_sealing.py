@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from memvec.collection._calibration import tables_between, write_tables
+from memvec.collection._calibration import PackedTable, tables_between, write_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._folder import unused_number
+from memvec.collection._memory import give_back_memory
 from memvec.collection._scratch import scratch_rows
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import SEAL_AT
 from memvec.collection._state import Part, State
 from memvec.collection._store import Store
 from memvec.errors import MemvecError
-from memvec.guarantee import CalibrationTable
 from memvec.storage import FileSum
-from memvec.types import IntArray
+from memvec.types import Float32Array, IntArray
 
 # So many segments of one size are merged into one of the next.
 FAN_OUT = 10
@@ -43,15 +44,17 @@ def rewrite(
     files: dict[str, FileSum] = {}
     try:
         if len(keys):
-            scratch = folder.with_suffix(".rows")
-            with scratch_rows(scratch, before, keys, store.settings.dim) as vectors:
+            with _vectors(store, before, segments, keys, folder.with_suffix(".rows")) as vectors:
                 files = Segment.write(folder, vectors, keys, store.settings, progress)
+            give_back_memory()
         made = Segment.open(folder, number, files) if len(keys) else None
         tables = [] if made is None else _tables(before, made, segments)
         with store.catalog.lock:
             last = before.waiting.keys[-1] if waiting and len(before.waiting.keys) else -1
             _commit(store.catalog, number, len(keys), files, segments, int(last), purged, tables)
             store.publish(_after(store.state, made, segments, int(last), tables))
+        if made is not None:
+            made.forget_pages()
     except BaseException:
         with suppress(OSError, MemvecError):
             if not store.catalog.rows("SELECT 1 FROM segments WHERE segment = ?", [number]):
@@ -63,9 +66,19 @@ def rewrite(
     return len(keys)
 
 
+def _vectors(
+    store: Store, before: State, segments: Sequence[Part[Segment]], keys: IntArray, scratch: Path
+) -> AbstractContextManager[Float32Array]:
+    """Return the vectors of a new segment: where they wait, or collected in a file."""
+    waiting = before.waiting
+    if not segments and len(keys) == len(waiting.keys):
+        return nullcontext(waiting.rows.rows)
+    return scratch_rows(scratch, before, keys, store.settings.dim)
+
+
 def _tables(
     before: State, made: Segment, gone: Sequence[Part[Segment]]
-) -> list[tuple[int, int, CalibrationTable]]:
+) -> list[tuple[int, int, PackedTable]]:
     """Return what a new segment and those that stay find in each other."""
     numbers = {part.rows.number for part in gone}
     others = [
@@ -87,7 +100,7 @@ def _commit(
     old: Sequence[Part[Segment]],
     last: int,
     purged: IntArray,
-    tables: Sequence[tuple[int, int, CalibrationTable]],
+    tables: Sequence[tuple[int, int, PackedTable]],
 ) -> None:
     """Name the new segment in place of what it was made of."""
 
@@ -122,7 +135,7 @@ def _after(
     made: Segment | None,
     old: Sequence[Part[Segment]],
     last: int,
-    tables: Sequence[tuple[int, int, CalibrationTable]],
+    tables: Sequence[tuple[int, int, PackedTable]],
 ) -> State:
     """Return the state after the commit; what was deleted since the building began stays so."""
     gone = {part.rows.number for part in old}

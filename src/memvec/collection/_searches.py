@@ -132,6 +132,8 @@ class Searches:
             # What it reads and finds on the way is given up again.
             joint = JointPromises(self._store.settings, solved=self._solved)
             joint.for_ranges(state, [part.alive for part in state.parts]).solve_ahead()
+            for part in state.segments:
+                part.rows.forget_pages()
 
     def inquiry(
         self,

@@ -166,6 +166,11 @@ class Segment:
         """Return the vectors of some rows."""
         return np.ascontiguousarray(self._stored[self._places[rows]])
 
+    def forget_pages(self) -> None:
+        """Give up what was read of the files: a look at all of them leaves them in memory."""
+        for file in self._held:
+            file.forget_pages()
+
     def check(self) -> None:
         """Compare every file with its checksum, even where it was compacted away since."""
         with disk.refusals(self.folder):

@@ -13,6 +13,7 @@ import numpy as np
 from memvec import checks
 from memvec.collection._ids import Id, Ids, Rows, checked_ids, checked_metadata, is_one_id
 from memvec.collection._items import fresh_ids, insert_items, keys_of, mark_deleted
+from memvec.collection._memory import give_back_memory
 from memvec.collection._reading import Reading
 from memvec.collection._sealer import Sealer
 from memvec.collection._sealing import due_to_merge, rewrite
@@ -29,11 +30,10 @@ class Writing:
     """Changes a collection; one transaction is one acknowledged operation."""
 
     def __init__(
-        self, store: Store, reading: Reading, sealed: Callable[[], None], *, background: bool
+        self, store: Store, reading: Reading, solve_ahead: Callable[[], None], *, background: bool
     ) -> None:
         self._store, self._reading = store, reading
-        # Called when segments were made.
-        self._sealed = sealed
+        self._solve_ahead, self._is_solved = solve_ahead, True
         # Held while segments are made, by one thread at a time; items may be added meanwhile.
         self._sealing = threading.Lock()
         self._sealer = Sealer(
@@ -137,8 +137,7 @@ class Writing:
                 n_rows = rewrite(store, [], waiting=True, progress=progress)
             while merge and (due := due_to_merge(store)):
                 rewrite(store, due, waiting=False, progress=progress)
-            if not self._sealer.is_due:  # else it would be solved for nothing
-                self._solve_ahead()
+            self._tidy_up()
             return n_rows
 
     def compact(self, progress: bool | None) -> int:
@@ -148,15 +147,15 @@ class Writing:
         with self._sealing, disk.refusals(store.folder):
             store.refresh()
             n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
-            with suppress(OSError):  # a full disk: the next compaction gives them back
-                store.catalog.give_back_pages()
-            self._solve_ahead()
+            self._tidy_up()
             return n_rows
 
-    def _solve_ahead(self) -> None:
-        """Spare those who search the solving; where it fails, they will be told."""
-        with suppress(MemvecError, OSError):
-            self._sealed()
+    def _tidy_up(self) -> None:
+        """Give back the room that vectors took before they were in a segment."""
+        self._is_solved = False
+        with suppress(MemvecError, OSError):  # a full disk: the next time gives it back
+            self._store.catalog.give_back_pages()
+        give_back_memory()
 
     def settle(self) -> None:
         """Seal what is due before everything is compared with everything."""
@@ -164,8 +163,19 @@ class Writing:
             self._sealer.settle()
 
     def end(self, close: Callable[[], None]) -> None:
-        """Let sealing come to its end, and then close."""
-        self._sealer.end(close)
+        """Let sealing come to its end, solve for those who open the collection next, and close."""
+
+        def last() -> None:
+            try:
+                # Not after each seal: the next one changes the evidence.
+                if not (self._is_solved or self._store.catalog.is_inherited):
+                    self._is_solved = True
+                    with suppress(MemvecError, OSError):  # then they solve themselves
+                        self._solve_ahead()
+            finally:
+                close()
+
+        self._sealer.end(last)
 
 
 class _Block(NamedTuple):

@@ -16,7 +16,7 @@ new. Nothing is ever pickled or unpickled.
 from memvec.storage import _disk as disk
 from memvec.storage._check import CheckReport, check_saved
 from memvec.storage._manifest import MANIFEST, FileSum
-from memvec.storage._mapping import OpenedFile, map_file
+from memvec.storage._mapping import OpenedFile, forget_pages, map_file
 from memvec.storage._read import MappedFolder, map_folder, open_folder
 from memvec.storage._write import write_folder
 
@@ -28,6 +28,7 @@ __all__ = [
     "OpenedFile",
     "check_saved",
     "disk",
+    "forget_pages",
     "map_file",
     "map_folder",
     "open_folder",

@@ -81,3 +81,20 @@ def _mapped(descriptor: int, size: int, name: str) -> _Bytes:
     memory = (ctypes.c_ubyte * size).from_address(address)
     weakref.finalize(memory, system.munmap, address, size).atexit = False
     return np.frombuffer(memoryview(memory), dtype=np.uint8)
+
+
+def forget_pages(content: _Bytes) -> None:
+    """Give up the pages of a mapped file that were read; they are read again when asked for.
+
+    What this process has changed in the mapping is lost.
+
+    Parameters
+    ----------
+    content : ndarray of shape (size,)
+        What `map_file` returned; anything that is not mapped is left alone.
+    """
+    address, size = content.ctypes.data, len(content)
+    # A mapping begins with a page, and nothing else does: Python's objects have a header.
+    if sys.platform == "linux" and size and address % mmap.PAGESIZE == 0:
+        dropped = mmap.MADV_DONTNEED
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), dropped)

@@ -72,10 +72,12 @@ def effective_dimension(
     if array.shape[0] > _SAMPLE_ROWS:
         chosen = np.sort(generator.choice(array.shape[0], _SAMPLE_ROWS, replace=False))
         array = array[chosen]
-    rows = checks.unit_rows(array, "vectors", where).astype(np.float64)
+    rows = checks.unit_rows(array, "vectors", where, copy=False).astype(np.float64)
+    del array
     left = generator.integers(rows.shape[0], size=drawn)
     right = (left + generator.integers(1, rows.shape[0], size=drawn)) % rows.shape[0]
     cosines = _pair_products(rows, left, right)
+    rows -= rows.mean(axis=0)
     return EffectiveDimension(
         dimension=_inverse_mean_square(cosines),
         centred_dimension=_inverse_mean_square(_centred_cosines(rows, left, right)),
@@ -96,9 +98,9 @@ def _pair_products(rows: Float64Array, left: IntArray, right: IntArray) -> Float
     return products
 
 
-def _centred_cosines(rows: Float64Array, left: IntArray, right: IntArray) -> Float64Array:
-    centred = rows - rows.mean(axis=0)
-    norms = np.linalg.norm(centred, axis=1)
+def _centred_cosines(centred: Float64Array, left: IntArray, right: IntArray) -> Float64Array:
+    parts = range(0, len(centred), _PAIR_BLOCK)
+    norms = np.concatenate([np.linalg.norm(centred[i : i + _PAIR_BLOCK], axis=1) for i in parts])
     # A row on the mean has no direction left; rounding leaves about 1e-8 of float32 rows.
     usable = (norms[left] > 1e-6) & (norms[right] > 1e-6)
     left, right = left[usable], right[usable]
