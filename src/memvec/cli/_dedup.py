@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from glob import has_magic
@@ -44,7 +43,7 @@ from memvec.cli._output import (
     size_text,
     writing,
 )
-from memvec.collection import Duplicates, FileDuplicates
+from memvec.collection import Duplicates, FileDuplicates, scratch_collection
 from memvec.files import BLOCK_SUFFIXES
 from memvec.metric import checked_level, limit_text
 
@@ -268,16 +267,8 @@ def _opened(
     first = next(blocks, None)
     if first is None:
         raise click.UsageError("Standard input holds no lines.")
-    with (
-        tempfile.TemporaryDirectory(prefix="memvec-dedup-") as folder,
-        memvec.open(
-            Path(folder) / "rows.mv",
-            dim=first.vectors.shape[1],
-            similarity=similarity,
-            seal_at=_SEAL_AT,
-            background=False,
-        ) as collection,
-    ):
+    dim = first.vectors.shape[1]
+    with scratch_collection(dim=dim, similarity=similarity, seal_at=_SEAL_AT) as collection:
         for block in chain([first], blocks):
             numbers = range(block.first_row, block.first_row + len(block))
             rows = unit_rows(block, source, collection)

@@ -5,7 +5,7 @@ from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
 from memvec.collection._ids import checked_metadata
 from memvec.collection._items import Item
-from memvec.collection._opening import open_collection
+from memvec.collection._opening import open_collection, scratch_collection
 from memvec.collection._reading import Stats
 from memvec.collection._repair import Repair, repair_collection
 from memvec.collection._searches import Match
@@ -28,4 +28,5 @@ __all__ = [
     "deduplicate_files",
     "open_collection",
     "repair_collection",
+    "scratch_collection",
 ]

@@ -121,15 +121,15 @@ class Catalog:
             connection.execute("COMMIT")
 
     @classmethod
-    def open_to_write(cls, folder: Path) -> Catalog:
-        """Open the file; the caller holds the writer's lock."""
+    def open_to_write(cls, folder: Path, *, scratch: bool = False) -> Catalog:
+        """Open the file; the caller holds the writer's lock. Scratch waits for no disk."""
         path = folder / CATALOG
         with translated(path):
             catalog = cls._connected(path, "rw")
             connection = catalog._connection
             # FULL: the log is synced at each commit, so that what was acknowledged survives a loss
             # of power; NORMAL would only promise a consistent file.
-            connection.execute("PRAGMA synchronous = FULL")
+            connection.execute(f"PRAGMA synchronous = {'OFF' if scratch else 'FULL'}")
             # 16 MiB in the log before it is moved into the file, rather than the usual 4: a batch
             # of 1,000 vectors of 384 dimensions takes 1.5 MiB, and moving syncs.
             connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")

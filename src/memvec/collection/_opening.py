@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import get_args
 
@@ -15,6 +17,22 @@ from memvec.collection._store import Store
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig
 from memvec.metric import Metric, checked_level, checked_metric
+
+
+@contextmanager
+def scratch_collection(*, dim: int, similarity: float, seal_at: int) -> Iterator[Collection]:
+    """Make a collection that is removed at the end of the block; nothing waits for the disk.
+
+    Parameters
+    ----------
+    dim, similarity, seal_at
+        As in :func:`open_collection`.
+    """
+    given = checked_settings({"dim": dim, "similarity": similarity, "seal_at": seal_at})
+    with tempfile.TemporaryDirectory(prefix="memvec-") as folder:
+        store = Store(Path(folder) / "rows.mv", given, read_only=False, scratch=True)
+        with Collection(store, background=False, verify=False) as collection:
+            yield collection
 
 
 def open_collection(

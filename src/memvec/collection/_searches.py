@@ -108,7 +108,7 @@ class Searches:
     def __init__(self, store: Store, reading: Reading, online: Online) -> None:
         self._store, self._reading = store, reading
         self._bitmaps = Bitmaps(store.catalog)
-        self._solved = SolvedPlans(store.folder.absolute())
+        self._solved = None if store.scratch else SolvedPlans(store.folder.absolute())
         # Replaced as a whole where a search may be under way.
         self.live = Live.of(store.settings, solved=self._solved)
         self._share: float | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,9 @@ class Store:
         The connection.
     state : State
         What searches see.
+    scratch : bool
+        Whether the folder is removed when it was used: then nothing waits for the disk, and nothing
+        is kept for those who open it next.
     """
 
     folder: Path
@@ -40,8 +43,10 @@ class Store:
     catalog: Catalog
     state: State
 
-    def __init__(self, folder: Path, given: dict[str, Any], *, read_only: bool) -> None:
-        self.folder = folder
+    def __init__(
+        self, folder: Path, given: dict[str, Any], *, read_only: bool, scratch: bool = False
+    ) -> None:
+        self.folder, self.scratch = folder, scratch
         with disk.refusals(folder):
             self._lock = None if read_only else _locked(folder, given)
             try:
@@ -68,7 +73,7 @@ class Store:
         if self.read_only:
             return Catalog.open_to_read(self.folder)
         if (self.folder / CATALOG).exists():
-            catalog = Catalog.open_to_write(self.folder)
+            catalog = Catalog.open_to_write(self.folder, scratch=self.scratch)
             try:
                 if catalog.check_format():
                     return catalog
@@ -77,7 +82,7 @@ class Store:
                 raise
             catalog.close()
         _create(self.folder, given)
-        return Catalog.open_to_write(self.folder)
+        return Catalog.open_to_write(self.folder, scratch=self.scratch)
 
     def _begin(self, given: dict[str, Any]) -> None:
         if self.read_only and not self.catalog.check_format():
@@ -148,6 +153,10 @@ class Store:
         self.state = replace(state, change=self.catalog.change())
         self.catalog.ahead = False
 
+    def syncing(self) -> AbstractContextManager[None]:
+        """Return the block to write files of segments in."""
+        return disk.unsynced() if self.scratch else nullcontext()
+
     def check_writable(self) -> None:
         """Raise where the collection was closed, or opened to be read or by another process."""
         self.catalog.check_process()
@@ -169,7 +178,7 @@ class Store:
                 with suppress(MemvecError):
                     quiet = self.catalog.empty_log()
             self.catalog.close()
-            if quiet:
+            if quiet and not self.scratch:
                 with suppress(OSError, MemvecError):  # a full disk: it is only a checksum
                     note_catalog(self.folder)
         finally:

@@ -130,7 +130,7 @@ class Writing:
         """Make a segment of all vectors that wait; return how many it holds."""
         store = self._store
         store.check_writable()
-        with self._sealing, disk.refusals(store.folder):
+        with self._sealing, disk.refusals(store.folder), store.syncing():
             store.refresh()
             n_rows = 0
             if len(store.state.waiting.keys):
@@ -144,7 +144,7 @@ class Writing:
         """Make one segment of everything, without what was deleted; return how many it holds."""
         store = self._store
         store.check_writable()
-        with self._sealing, disk.refusals(store.folder):
+        with self._sealing, disk.refusals(store.folder), store.syncing():
             store.refresh()
             n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
             self._tidy_up()
@@ -152,7 +152,7 @@ class Writing:
 
     def _tidy_up(self) -> None:
         """Give back the room that vectors took before they were in a segment."""
-        self._is_solved = False
+        self._is_solved = self._store.scratch
         with suppress(MemvecError, OSError):  # a full disk: the next time gives it back
             self._store.catalog.give_back_pages()
         give_back_memory()

@@ -12,6 +12,7 @@ import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import BinaryIO
 
@@ -30,6 +31,23 @@ _KINDS = {
 # Opening fails on a link, and does not wait for the other end of a pipe. Windows has neither.
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 _FOLDER = getattr(os, "O_DIRECTORY", 0)
+
+
+# Whether this thread waits for the disk; files that are removed when a process ends need not last.
+_SYNCED = ContextVar("_SYNCED", default=True)
+
+
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """Leave it to the system when what this thread writes in the block is put on the disk.
+
+    For scratch files alone: after a loss of power they may hold anything.
+    """
+    before = _SYNCED.set(False)
+    try:
+        yield
+    finally:
+        _SYNCED.reset(before)
 
 
 def kind(path: Path) -> str | None:
@@ -120,12 +138,13 @@ def write(file: BinaryIO, data: bytes) -> None:
 def sync(file: BinaryIO) -> None:
     """Wait until an open file is on the disk."""
     file.flush()
-    os.fsync(file.fileno())
+    if _SYNCED.get():
+        os.fsync(file.fileno())
 
 
 def sync_folder(path: Path) -> None:
     """Wait until the names in a folder are on the disk."""
-    if sys.platform == "win32":  # which cannot open folders
+    if sys.platform == "win32" or not _SYNCED.get():  # Windows cannot open folders
         return
     descriptor = os.open(path, os.O_RDONLY | _FOLDER)
     try:
