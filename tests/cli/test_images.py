@@ -14,6 +14,7 @@ from PIL import Image
 from images.scenes import write_scenes
 from memvec.cli import main
 from memvec.images import (
+    PhotoLibrary,
     Triangulation,
     local_descriptors,
     made_up_scene,
@@ -44,6 +45,12 @@ def run(*arguments, code=0):
     return result.output
 
 
+def run_json(*arguments):
+    result = CliRunner().invoke(main, ["images", *map(str, arguments), "--json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
 def bomb(path):
     """A PNG of 70 bytes that claims 100 megapixels."""
     head = struct.pack(">IIBBBBB", 10_000, 10_000, 8, 2, 0, 0, 0)
@@ -57,7 +64,7 @@ def bomb(path):
 def test_index_search_and_duplicates_follow_each_other(photos, model):
     output = run("index", photos, "--descriptor", model)
     assert "6 new, 0 changed, 0 as before, 0 gone, 0 skipped; 6 described." in output
-    assert "photos.mv holds 6 photographs." in output
+    assert "library.photos holds 6 photographs." in output
     output = run("search", photos / "crop.jpg", "--similarity", "0.5")
     lines = output.splitlines()
     assert lines[0].startswith("1.000  ")
@@ -68,7 +75,7 @@ def test_index_search_and_duplicates_follow_each_other(photos, model):
     output = run("duplicates", photos, "--html", "copies.html")
     assert "0 new, 0 changed, 6 as before" in output
     assert "2 alike:" in output
-    assert "2 photographs in 1 groups. Each photograph has a cosine of at least 0.6 with" in output
+    assert "2 photographs in 1 groups. Each photograph has a cosine of at least 0.55 with" in output
     assert os.path.exists("copies.html")
 
 
@@ -93,11 +100,11 @@ def test_odd_files_are_reported_and_the_rest_is_indexed(photos, model):
 
 def test_json_holds_everything(photos, model):
     (photos / "text.png").write_text("no photograph")
-    report = json.loads(run("index", photos, "--descriptor", model, "--json"))
+    report = run_json("index", photos, "--descriptor", model)
     assert (report["photos"], report["n_added"], len(report["skipped"])) == (6, 6, 1)
-    found = json.loads(run("search", photos / "crop.jpg", "-k", 2, "--json"))
+    found = run_json("search", photos / "crop.jpg", "-k", 2)
     assert [os.path.basename(hit["path"]) for hit in found["hits"]] == ["crop.jpg", "scene002.png"]
-    copies = json.loads(run("duplicates", photos, "--json"))
+    copies = run_json("duplicates", photos)
     [[first, second]] = copies["groups"]
     assert (first["score"], os.path.basename(second["path"])) == (
         pytest.approx(1.0, abs=1e-6),
@@ -116,14 +123,100 @@ def test_descriptor_is_learned_from_other_photos(photos):
 
 def test_descriptor_is_learned_from_the_folder_without_others(photos):
     output = run("index", photos, "--words", 4, "--aggregation", "democratic", "--power", 0.5)
-    assert "Learning from" in output
-    assert "photos.mv holds 6 photographs." in output
+    assert f"Learning from 6 photographs of {photos}." in output
+    assert "library.photos holds 6 photographs." in output
+
+
+def test_nothing_is_learned_unless_asked(photos):
+    output = run("index", photos)
+    assert f"Reading 6 photographs of {photos}; new ones are described." in output
+    assert "Learning" not in output
+    assert "6 new" in output
+    assert "2 alike:" in run("duplicates", photos)
+    with PhotoLibrary.open("library.photos") as opened:
+        assert opened.descriptor.power == 0.5
+        assert opened.descriptor.sift.max_side == 480
+
+
+def test_aggregation_and_power_need_no_learning(photos):
+    assert "Learning" not in run("index", photos, "--aggregation", "democratic", "--power", 1)
+    with PhotoLibrary.open("library.photos") as opened:
+        assert (opened.descriptor.aggregation, opened.descriptor.power) == ("democratic", 1)
+
+
+def test_descriptor_of_another_library_is_used_again(photos):
+    run("index", photos, "--words", 4, "--library", "first.photos")
+    other = write_scenes(photos.parent / "other", range(60, 63))
+    output = run("index", other, "--library", "second.photos", "--descriptor", "first.photos")
+    assert "Learning" not in output
+    with PhotoLibrary.open("first.photos") as one, PhotoLibrary.open("second.photos") as two:
+        assert (one.descriptor.whitening == two.descriptor.whitening).all()
 
 
 def test_too_few_photos_to_learn_from_say_so(photos):
-    output = run("index", photos, code=1)
-    assert "at least 2048 local descriptors for 16 words" in output
-    assert not os.path.exists("photos.mv")
+    output = run("index", photos, "--words", 16, code=1)
+    assert "16 words are learned from 2,048 at least." in output
+    assert "the descriptor that comes with memvec needs no learning" in output
+    assert not os.path.exists("library.photos")
+
+
+@pytest.mark.parametrize("command", ["index", "duplicates"])
+def test_folder_without_photos_says_what_is_looked_for(tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    output = run(command, "mine", code=1)
+    assert "There are no photographs in mine or in folders below it: no file ends in " in output
+    assert ".jpeg, .jpg," in output
+    output = run(command, "mine", "--learn-from", "mine", "--library", "b.photos", code=1)
+    assert "There are no photographs in mine" in output
+    assert os.listdir(tmp_path) == ["mine"]
+
+
+def test_folder_that_lost_its_photos_is_brought_up_to_date(photos):
+    run("index", photos)
+    for path in photos.iterdir():
+        path.unlink()
+    output = run("index", photos)
+    assert "6 gone" in output
+    assert "library.photos holds 0 photographs." in output
+
+
+def test_folder_of_unreadable_photos_says_why(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "a.jpg").write_text("no photograph")
+    output = run("index", "mine", code=1)
+    assert "a.jpg cannot be read as a photograph" in output
+    assert "No photograph of mine could be read." in output
+    assert "0 photographs in 0 groups." in run("duplicates", "mine")
+    output = run("index", "mine", "--library", "b.photos", "--words", 4, code=1)
+    assert "No photograph of mine can be used: " in output
+
+
+def test_one_photo_is_enough(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = write_scenes(tmp_path / "mine", [1])
+    assert "holds 1 photographs." in run("index", folder)
+    assert "1 of 1 photographs." in run("search", folder / "scene001.png")
+    assert "0 photographs in 0 groups." in run("duplicates", folder)
+
+
+def test_links_to_files_are_followed_and_those_to_folders_are_not(photos, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "one.png").symlink_to(photos / "scene001.png")
+    (tmp_path / "mine" / "gone.png").symlink_to(photos / "nowhere.png")
+    (tmp_path / "mine" / "all").symlink_to(photos)
+    output = run("index", tmp_path / "mine")
+    assert "1 new" in output
+    assert "gone.png: No such file or directory" in output
+
+
+def test_promise_is_about_vectors(photos):
+    run("index", photos)
+    for output in (run("search", photos / "crop.jpg"), run("duplicates", photos)):
+        assert "Of vectors, not of what photographs show: Misses " in output
+        assert "docs/images.md says how often a changed copy has a vector so near." in output
 
 
 def test_vlad_can_be_learned(photos):
@@ -148,14 +241,14 @@ def test_onnx_model_can_be_named(photos):
 def test_descriptor_of_a_library_stays(photos, model):
     run("index", photos, "--descriptor", model)
     output = run("index", photos, "--words", 4, code=2)
-    assert "photos.mv has its descriptor already: --words comes too late." in output
+    assert "library.photos has its descriptor already: --words comes too late." in output
 
 
 def test_similarity_of_a_library_stays(photos, model):
     run("index", photos, "--descriptor", model, "--similarity", "0.6")
     assert "6 as before" in run("index", photos, "--similarity", "0.6")
     output = run("index", photos, "--similarity", "0.7", code=2)
-    assert "photos.mv is designed for 0.6: --similarity comes too late." in output
+    assert "library.photos is designed for 0.6: --similarity comes too late." in output
 
 
 def test_sources_exclude_each_other(photos, model):
@@ -171,13 +264,13 @@ def test_search_takes_a_similarity_or_a_number(photos, model):
 
 def test_search_without_a_library_says_so(photos):
     output = run("search", photos / "crop.jpg", code=1)
-    assert "There is no library of photographs at photos.mv." in output
+    assert "There is no library of photographs at library.photos. `memvec images index`" in output
 
 
 def test_duplicates_take_the_larger_of_two_similarities(photos, model):
     run("index", photos, "--descriptor", model, "--similarity", "0.7")
-    assert json.loads(run("duplicates", photos, "--json"))["similarity"] == 0.7
-    asked = json.loads(run("duplicates", photos, "--json", "--similarity", "0.75"))
+    assert run_json("duplicates", photos)["similarity"] == 0.7
+    asked = run_json("duplicates", photos, "--similarity", "0.75")
     assert asked["similarity"] == 0.75
 
 

@@ -10,6 +10,7 @@ from memvec.images import (
     SiftConfig,
     Triangulation,
     Vlad,
+    default_descriptor,
     democratic_weights,
     learn_vocabulary,
     local_descriptors,
@@ -312,3 +313,24 @@ def test_open_refuses_other_folders(tmp_path, fitted):
     write_folder(tmp_path / "half", {"centroids": np.eye(2)}, meta)
     with pytest.raises(CorruptIndexError, match="half is no whole descriptor: KeyError"):
         open_descriptor(tmp_path / "half")
+
+
+# --- the default ---------------------------------------------------------------------------------
+
+
+def test_default_descriptor_tells_copies_from_others():
+    model = default_descriptor()
+    scenes = [made_up_scene(seed, height=240, width=320) for seed in range(6)]
+    stored = np.array([model.describe(scene) for scene in scenes])
+    crops = np.array([model.describe(scene[12:-12, 16:-16]) for scene in scenes])
+    cosines = crops @ stored.T
+    assert cosines.diagonal().min() > 0.85  # 0.91 seen
+    assert cosines[~np.eye(6, dtype=bool)].max() < 0.7  # 0.58 seen: discs are like other discs
+
+
+def test_default_descriptor_stays_the_same_when_saved(tmp_path):
+    save_descriptor(default_descriptor(), tmp_path / "model")
+    opened = open_descriptor(tmp_path / "model")
+    for name, array in default_descriptor().arrays().items():
+        assert array.dtype == np.float32
+        assert np.array_equal(opened.arrays()[name], array)

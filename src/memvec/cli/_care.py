@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -13,7 +14,7 @@ from memvec.cli._options import collection_argument, json_option
 from memvec.cli._output import echo, echo_json
 from memvec.collection import check_collection, repair_collection
 from memvec.errors import IndexNotFoundError
-from memvec.storage import CheckReport, check_saved
+from memvec.storage import CheckReport, Kind, check_saved, kind_of
 
 # What a command returns that ran, and found that something is not as it should be.
 FOUND_WRONG = 3
@@ -43,7 +44,12 @@ def check(folder: str, as_json: bool) -> None:
 
 
 def _checked(folder: str) -> CheckReport:
-    for check_one in (check_collection, check_saved):
+    if kind_of(Path(folder)) is Kind.LIBRARY:
+        raise click.UsageError(
+            f"{folder} is a library of photographs: check its folders 'collection' and "
+            "'descriptor' one after the other."
+        )
+    for check_one in (check_saved, check_collection):
         with suppress(IndexNotFoundError):
             return check_one(folder)
     raise IndexNotFoundError(f"There is neither a collection nor a saved index at {folder}.")

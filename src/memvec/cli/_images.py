@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ from memvec.cli._options import COSINE, COUNT, FOLDER, json_option, option, opti
 from memvec.cli._output import echo, writing
 from memvec.images import (
     SIFT_DIM,
+    SUFFIXES,
     FolderReport,
     ImageDescriptor,
     OnnxDescriptor,
@@ -24,35 +26,43 @@ from memvec.images import (
     PhotoLibrary,
     SheetGroup,
     SheetPhoto,
+    SiftConfig,
     Skipped,
     Triangulation,
     Vlad,
     contact_sheet,
+    default_descriptor,
     find_photos,
     open_descriptor,
     training_bags,
     write_sheet,
 )
+from memvec.storage import Kind, check_kind
+from memvec.types import Float32Array
 
 # By the tables of docs/images.md: where copies of a photograph are, and where few others are. Who
 # looks for one photograph sees what is wrong at a glance; groups should hold copies alone.
 _SIMILARITY = 0.5
-_COPY_SIMILARITY = 0.6
+_COPY_SIMILARITY = 0.55
 _MEGAPIXEL = 1_000_000
 # What a terminal and a page can bear; JSON has everything.
 _LINES_SHOWN = 20
 _GROUPS_SHOWN = 500
+# So many have a quarter of a million local descriptors, more than a vocabulary is learned from.
+_TRAINING_PHOTOS = 300
 # The principal directions need more photographs than there are of them.
 _VLAD_DIM, _VLAD_PHOTOS = 1024, 1500
+_WORDS = {"triangulation": 16, "vlad": 64}
 _DESCRIPTORS = ("triangulation", "vlad")
 _SOURCES = ("descriptor", "onnx", "learn_from", "kind", "words", "aggregation", "power")
+_LEARNED = ("learn_from", "kind", "words")
 
 
 _library = option(
     "--library",
     click.Path(file_okay=False),
     "The folder that holds vectors and descriptor.",
-    "photos.mv",
+    "library.photos",
 )
 _html = option(
     "--html", click.Path(dir_okay=False), "Where the contact sheet goes.", "contact-sheet.html"
@@ -65,13 +75,13 @@ _megapixels = option(
 )
 _making = options(
     _library,
-    option("--descriptor", FOLDER, "A saved one."),
+    option("--descriptor", FOLDER, "That of another library, or a saved one."),
     option("--onnx", click.Path(exists=True, dir_okay=False), "A model's config, .toml or .json."),
-    option("--learn-from", FOLDER, "Other photographs to learn from; without it, FOLDER's own."),
+    option("--learn-from", FOLDER, "Learn a descriptor from these photographs."),
     option("--kind", click.Choice(_DESCRIPTORS), "What is learned: triangulation."),
-    option("--words", click.IntRange(2), "Size of the vocabulary: 16, or 64."),
+    option("--words", click.IntRange(2), "Size of the vocabulary that is learned: 16, or 64."),
     option("--aggregation", click.Choice(["sum", "democratic"]), "Of local ones."),
-    option("--power", click.FloatRange(0, 1, min_open=True), "Power law; 1 is none."),
+    option("--power", click.FloatRange(0, 1, min_open=True), "Power law: 0.5; 1 is none."),
     _megapixels,
     json_option,
 )
@@ -83,7 +93,7 @@ def images() -> None:
 
     \b
     Example:
-      memvec images index holiday --learn-from other-photos
+      memvec images index holiday
       memvec images search some-photo.jpg
       memvec images duplicates holiday
     """  # noqa: D301 - click wants the character itself, not its name
@@ -96,24 +106,26 @@ def images() -> None:
 def index_command(folder: str, as_json: bool, **given: Any) -> None:
     """Take the photographs of FOLDER into a library, or bring it up to date.
 
-    The first call makes the library and its descriptor: SIFT and the triangulation embedding,
-    learned from --learn-from, unless another is named. Files that cannot be read are reported.
+    The first call makes the library. Its descriptor is the one that comes with memvec, unless
+    another is named or learned. Files that cannot be read are reported.
 
     \b
     Example:
-      memvec images index holiday --learn-from other-photos
+      memvec images index holiday
     """  # noqa: D301 - click wants the character itself, not its name
     with _made_library(folder, given) as library:
         if given["similarity"] not in (None, library.similarity):
             kept = f"{given['library']} is designed for {library.similarity:g}"
             raise click.UsageError(f"{kept}: --similarity comes too late.")
-        report = library.add_folder(folder, max_pixels=_pixels(given))
+        report = _added(library, folder, given)
         n_photos = len(library)
     if as_json:
         echo(json.dumps({"library": given["library"], "photos": n_photos, **asdict(report)}))
-        return
-    _print_report(report)
-    echo(f"{given['library']} holds {n_photos:,} photographs.")
+    else:
+        _print_report(report)
+        echo(f"{given['library']} holds {n_photos:,} photographs.")
+    if report.skipped and not n_photos:
+        raise click.ClickException(f"No photograph of {folder} could be read.")
 
 
 @images.command("search")
@@ -153,8 +165,7 @@ def search_command(
     for hit in found.hits[:_LINES_SHOWN]:
         echo(f"{hit.score:.3f}  {hit.path}")
     _print_rest(len(found.hits) - _LINES_SHOWN)
-    echo(f"{len(found.hits):,} of {n_photos:,} photographs. {found.certificate}")
-    echo(f"Wrote {html}")
+    echo(f"{len(found.hits):,} of {n_photos:,} photographs.\n{_promise(found)}\nWrote {html}")
 
 
 @images.command("duplicates")
@@ -189,7 +200,7 @@ def duplicates_command(
     """  # noqa: D301 - click wants the character itself, not its name
     with _made_library(folder, given) as library:
         pixels = _pixels(given)
-        report = library.add_folder(folder, max_pixels=pixels)
+        report = _added(library, folder, given)
         level = given["similarity"] or max(_COPY_SIMILARITY, library.similarity)
         found = library.duplicates(level, groups=groups, below=folder)
     with writing(html):
@@ -205,7 +216,15 @@ def duplicates_command(
     _print_rest(len(found.groups) - _LINES_SHOWN)
     n_photos = sum(map(len, found.groups))
     echo(f"{n_photos:,} photographs in {len(found.groups):,} groups. {_rule(found, groups)}")
-    echo(f"{found.certificate}\nWrote {html}")
+    echo(f"{_promise(found)}\nWrote {html}")
+
+
+def _promise(found: PhotoHits | PhotoDuplicates) -> str:
+    """Return the certificate, and that it is about vectors."""
+    return (
+        f"Of vectors, not of what photographs show: {found.certificate} docs/images.md says how "
+        "often a changed copy has a vector so near."
+    )
 
 
 def _rule(found: PhotoDuplicates, groups: str) -> str:
@@ -233,8 +252,29 @@ def _made_library(folder: str, given: dict[str, Any]) -> PhotoLibrary:
             flag = f"--{named[0].replace('_', '-')}"
             raise click.UsageError(f"{path} has its descriptor already: {flag} comes too late.")
         return PhotoLibrary.open(path)
+    check_kind(Path(path), Kind.LIBRARY)
+    _photos(folder)
     descriptor = _descriptor(folder, given)
     return PhotoLibrary.create(path, descriptor, similarity=given["similarity"] or _SIMILARITY)
+
+
+def _photos(folder: str) -> list[str]:
+    """Return the photographs of a folder to begin with, which must have some."""
+    found = find_photos(folder)
+    if not found:
+        raise click.ClickException(
+            f"There are no photographs in {folder} or in folders below it: no file ends in "
+            f"{', '.join(sorted(SUFFIXES))}."
+        )
+    return found
+
+
+def _added(library: PhotoLibrary, folder: str, given: dict[str, Any]) -> FolderReport:
+    """Take a folder into a library; where there is no bar to be seen, a line says so."""
+    if not sys.stderr.isatty():
+        n_photos = len(find_photos(folder))
+        echo(f"Reading {n_photos:,} photographs of {folder}; new ones are described.", err=True)
+    return library.add_folder(folder, max_pixels=_pixels(given))
 
 
 def _descriptor(folder: str, given: dict[str, Any]) -> ImageDescriptor:
@@ -245,27 +285,38 @@ def _descriptor(folder: str, given: dict[str, Any]) -> ImageDescriptor:
         return open_descriptor(given["descriptor"])
     if given["onnx"]:
         return OnnxDescriptor.read(given["onnx"])
-    source = given["learn_from"] or folder
-    if source == folder:
-        echo(f"Learning from {folder} itself; --learn-from names others.", err=True)
-    return _learned(source, given)
-
-
-def _learned(source: str, given: dict[str, Any]) -> ImageDescriptor:
-    if given["kind"] == "vlad":
-        if given["aggregation"]:
-            raise click.UsageError("--aggregation belongs to the triangulation embedding.")
-        bags, _ = training_bags(find_photos(source), max_photos=_VLAD_PHOTOS)
-        n_words = given["words"] or 64
+    model = default_descriptor()
+    aggregation, power = given["aggregation"] or model.aggregation, given["power"] or model.power
+    if all(given[name] is None for name in _LEARNED):
+        return replace(model, aggregation=aggregation, power=power)
+    kind = given["kind"] or "triangulation"
+    if kind == "vlad" and given["aggregation"]:
+        raise click.UsageError("--aggregation belongs to the triangulation embedding.")
+    n_words = given["words"] or _WORDS[kind]
+    bags = _bags(given["learn_from"] or folder, kind, n_words, model.sift)
+    if kind == "vlad":
         dim = min(_VLAD_DIM, len(bags), n_words * SIFT_DIM)
-        return Vlad.fit(bags, dim, n_words, power=given["power"] or 0.5)
-    bags, _ = training_bags(find_photos(source))
-    return Triangulation.fit(
-        bags,
-        given["words"] or 16,
-        aggregation=given["aggregation"] or "sum",
-        power=given["power"] or 1.0,
-    )
+        return Vlad.fit(bags, dim, n_words, power=power, sift=model.sift)
+    return Triangulation.fit(bags, n_words, aggregation=aggregation, power=power, sift=model.sift)
+
+
+def _bags(source: str, kind: str, n_words: int, sift: SiftConfig) -> list[Float32Array]:
+    """Return the local descriptors of photographs to learn from, which must be enough."""
+    paths = _photos(source)
+    most = _VLAD_PHOTOS if kind == "vlad" else _TRAINING_PHOTOS
+    echo(f"Learning from {min(len(paths), most):,} photographs of {source}.", err=True)
+    bags, skipped = training_bags(paths, sift=sift, max_photos=most)
+    if not bags:
+        reason = _sentence(skipped[0])
+        raise click.ClickException(f"No photograph of {source} can be used: {reason}")
+    n_found, n_needed = sum(map(len, bags)), n_words * (1 if kind == "vlad" else SIFT_DIM)
+    if n_found < n_needed:
+        raise click.ClickException(
+            f"The photographs of {source} have {n_found:,} local descriptors; {n_words} words are "
+            f"learned from {n_needed:,} at least. Name more photographs with --learn-from, fewer "
+            "--words, or neither: the descriptor that comes with memvec needs no learning."
+        )
+    return bags
 
 
 def _pixels(given: dict[str, Any]) -> int:
@@ -302,7 +353,7 @@ def _search_page(photo: str, found: PhotoHits, n_photos: int, max_pixels: int) -
         f"Photographs like {os.path.basename(photo)}",
         [SheetGroup("The photograph asked", [asked]), SheetGroup("Found, the best first", answers)],
         summary=f"{len(answers):,} of {n_photos:,} photographs.",
-        remarks=[str(found.certificate)],
+        remarks=[_promise(found)],
         max_pixels=max_pixels,
     )
 
@@ -328,7 +379,7 @@ def _duplicates_page(
         summary=f"{len(found.groups):,} groups of photographs that are alike. "
         + _rule(found, groups)
         + (f" The {len(shown):,} largest are shown, {left:,} are not." if left else ""),
-        remarks=[str(found.certificate), *(f"Skipped {_sentence(entry)}" for entry in skipped)],
+        remarks=[_promise(found), *(f"Skipped {_sentence(entry)}" for entry in skipped)],
         max_pixels=max_pixels,
     )
 

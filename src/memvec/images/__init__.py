@@ -6,13 +6,18 @@ Needs the extra ``memvec[images]``; ONNX models need ``memvec[onnx]`` besides.
 from memvec.images._aggregate import democratic_weights, power_law
 from memvec.images._cache import DescriptorCache
 from memvec.images._describe import Described, describe_photos, training_bags
-from memvec.images._descriptor import ImageDescriptor, open_descriptor, save_descriptor
+from memvec.images._descriptor import (
+    ImageDescriptor,
+    default_descriptor,
+    open_descriptor,
+    save_descriptor,
+)
 from memvec.images._folder import Skipped, find_photos
 from memvec.images._library import PhotoLibrary
 from memvec.images._made_up import made_up_scene, made_up_view
 from memvec.images._onnx import OnnxDescriptor
 from memvec.images._onnx_config import OnnxConfig, read_onnx_config
-from memvec.images._photo import Photo, read_photo
+from memvec.images._photo import SUFFIXES, Photo, read_photo
 from memvec.images._results import FolderReport, PhotoCopy, PhotoDuplicates, PhotoHit, PhotoHits
 from memvec.images._sheet import SheetGroup, SheetPhoto, contact_sheet, write_sheet
 from memvec.images._sift import SIFT_DIM, SiftConfig, local_descriptors, root_sift
@@ -22,6 +27,7 @@ from memvec.images._vocabulary import learn_vocabulary
 
 __all__ = [
     "SIFT_DIM",
+    "SUFFIXES",
     "Described",
     "DescriptorCache",
     "FolderReport",
@@ -41,6 +47,7 @@ __all__ = [
     "Triangulation",
     "Vlad",
     "contact_sheet",
+    "default_descriptor",
     "democratic_weights",
     "describe_photos",
     "find_photos",

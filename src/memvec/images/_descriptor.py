@@ -6,18 +6,29 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from memvec import checks
 from memvec.errors import CorruptIndexError
 from memvec.images._onnx import OnnxDescriptor
 from memvec.images._photo import Pixels
 from memvec.images._triangulation import Triangulation
 from memvec.images._vlad import Vlad
-from memvec.storage import open_folder, write_folder
+from memvec.storage import (
+    DESCRIPTOR,
+    Kind,
+    check_free,
+    check_kind,
+    kind_of,
+    open_folder,
+    write_folder,
+)
 from memvec.types import Float32Array
 
+_SHIPPED = Path(__file__).parent / DESCRIPTOR
 # Raised when the same model and file would give another vector than before.
 _REVISION = 1
 
@@ -57,14 +68,22 @@ def save_descriptor(descriptor: ImageDescriptor, path: str | os.PathLike[str]) -
     ...     open_descriptor(f"{folder}/model")
     Triangulation(4 words, dimension 24, sum, power 1)
     """
-    meta = {"descriptor": descriptor.kind, "settings": descriptor.settings()}
+    meta = {DESCRIPTOR: descriptor.kind, "settings": descriptor.settings()}
+    check_free(Path(path), Kind.DESCRIPTOR, "save_descriptor")
     write_folder(path, descriptor.arrays(), meta, where="save_descriptor")
 
 
 def open_descriptor(path: str | os.PathLike[str]) -> ImageDescriptor:
-    """Open what `save_descriptor` wrote; all of it is read and its checksums are compared."""
-    arrays, meta = open_folder(path, verify=True)
-    kind = meta.get("descriptor")
+    """Open what `save_descriptor` wrote; all of it is read and its checksums are compared.
+
+    The path may also be that of a library of photographs, whose descriptor is opened.
+    """
+    folder = checks.path(path, "path", "open_descriptor")
+    if kind_of(folder) is Kind.LIBRARY:
+        folder /= DESCRIPTOR
+    check_kind(folder, Kind.DESCRIPTOR)
+    arrays, meta = open_folder(folder, verify=True)
+    kind = meta.get(DESCRIPTOR)
     if not isinstance(kind, str) or kind not in _KINDS:
         raise CorruptIndexError(f"{path} holds no descriptor of photographs but {kind!r}.")
     try:
@@ -72,6 +91,23 @@ def open_descriptor(path: str | os.PathLike[str]) -> ImageDescriptor:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise CorruptIndexError(f"{path} is no whole descriptor: {error!r}.") from None
     return restored
+
+
+def default_descriptor() -> Triangulation:
+    """Return the descriptor that comes with memvec, chosen for finding near-copies.
+
+    φ_Δ of 8 words with the power law, on photographs of at most 480 pixels a side. It is learned
+    from eight photographs in the public domain (`tools/make_descriptor.py`), so that any folder can
+    be described at once.
+
+    Examples
+    --------
+    >>> default_descriptor()
+    Triangulation(8 words, dimension 896, sum, power 0.5)
+    """
+    model = open_descriptor(_SHIPPED)
+    assert isinstance(model, Triangulation)
+    return model
 
 
 def fingerprint(descriptor: ImageDescriptor) -> str:

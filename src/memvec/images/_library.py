@@ -2,7 +2,7 @@
 
 ::
 
-    photos.mv/
+    holiday.photos/
       descriptor/       what turns a photograph into a vector
       collection/       the vectors, by path
       vectors.sqlite    vectors by content, so that nothing is computed twice
@@ -40,10 +40,10 @@ from memvec.images._results import (
     PhotoHits,
 )
 from memvec.kernels import canonical_score_pairs
-from memvec.storage import disk
+from memvec.storage import DESCRIPTOR, Kind, check_free, check_kind, disk
 from memvec.types import Float32Array, IntArray
 
-_DESCRIPTOR, _COLLECTION, _CACHE = "descriptor", "collection", "vectors.sqlite"
+_COLLECTION, _CACHE = "collection", "vectors.sqlite"
 # One transaction each: a library of many photographs is stored as it is described.
 _BATCH = 1000
 
@@ -90,13 +90,13 @@ class PhotoLibrary:
         _check_no_links(folder)
         made = cls.exists(folder)
         if made:
-            _check_same(open_descriptor(folder / _DESCRIPTOR), descriptor, folder, where)
+            _check_same(open_descriptor(folder / DESCRIPTOR), descriptor, folder, where)
         collection = open_collection(
             folder / _COLLECTION, dim=descriptor.dim, similarity=similarity, miss_rate=miss_rate
         )
         try:
             if not made:  # last, since its presence makes the folder a library
-                save_descriptor(descriptor, folder / _DESCRIPTOR)
+                save_descriptor(descriptor, folder / DESCRIPTOR)
         except BaseException:
             collection.close()
             raise
@@ -105,16 +105,20 @@ class PhotoLibrary:
     @staticmethod
     def exists(path: str | os.PathLike[str]) -> bool:
         """Tell whether there is a library at a path."""
-        return (checks.path(path, "path", "PhotoLibrary.exists") / _DESCRIPTOR).exists()
+        return (checks.path(path, "path", "PhotoLibrary.exists") / DESCRIPTOR).exists()
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, read_only: bool = False) -> PhotoLibrary:
         """Open a library."""
         folder = checks.path(path, "path", "PhotoLibrary.open")
         if not cls.exists(folder):
-            raise IndexNotFoundError(f"There is no library of photographs at {folder}.")
+            check_kind(folder, Kind.LIBRARY)
+            raise IndexNotFoundError(
+                f"There is no library of photographs at {folder}. `memvec images index` and "
+                "PhotoLibrary.create make one."
+            )
         _check_no_links(folder)
-        descriptor = open_descriptor(folder / _DESCRIPTOR)
+        descriptor = open_descriptor(folder / DESCRIPTOR)
         collection = open_collection(folder / _COLLECTION, read_only=read_only)
         return cls(folder, descriptor, collection)
 
@@ -356,8 +360,9 @@ def _report(described: Described, before: Mapping[str, str], n_gone: int) -> Fol
 
 def _check_place(folder: Path, where: str) -> None:
     expected = "a new path in an existing folder, an empty folder or a library"
+    check_free(folder, Kind.LIBRARY, where)
     if folder.exists():
-        own = {_DESCRIPTOR, _COLLECTION, _CACHE, f"{_CACHE}-wal", f"{_CACHE}-shm"}
+        own = {DESCRIPTOR, _COLLECTION, _CACHE, f"{_CACHE}-wal", f"{_CACHE}-shm"}
         if not folder.is_dir() or set(os.listdir(folder)) - own:
             raise checks.bad_value("path", where, expected, folder)
     elif not folder.parent.is_dir():
@@ -374,5 +379,5 @@ def _check_same(
 
 def _check_no_links(folder: Path) -> None:
     """Raise where a folder of the library is a link: it would lead to somebody else's."""
-    for name in (_DESCRIPTOR, _COLLECTION):
+    for name in (DESCRIPTOR, _COLLECTION):
         disk.check_folder(folder / name)

@@ -167,7 +167,7 @@ class Triangulation:
         return cls(
             arrays["centroids"],
             arrays["mean"],
-            arrays["whitening"],
+            np.asarray(arrays["whitening"], dtype=np.float32),  # float16 where it ships
             settings["aggregation"],
             settings["power"],
             SiftConfig(**settings["sift"]),

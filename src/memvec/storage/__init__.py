@@ -2,7 +2,7 @@
 
 ::
 
-    photos.index/
+    synsets.index/
       manifest.json     format, version, settings; of each array its file, type, shape, size, CRC-32
       g000003/          the files of this generation: plain .npy, never changed once named
         vectors.npy
@@ -15,20 +15,27 @@ new. Nothing is ever pickled or unpickled.
 
 from memvec.storage import _disk as disk
 from memvec.storage._check import CheckReport, check_saved
+from memvec.storage._kinds import CATALOG, DESCRIPTOR, Kind, check_free, check_kind, kind_of
 from memvec.storage._manifest import MANIFEST, FileSum
 from memvec.storage._mapping import OpenedFile, forget_pages, map_file
 from memvec.storage._read import MappedFolder, map_folder, open_folder
 from memvec.storage._write import write_folder
 
 __all__ = [
+    "CATALOG",
+    "DESCRIPTOR",
     "MANIFEST",
     "CheckReport",
     "FileSum",
+    "Kind",
     "MappedFolder",
     "OpenedFile",
+    "check_free",
+    "check_kind",
     "check_saved",
     "disk",
     "forget_pages",
+    "kind_of",
     "map_file",
     "map_folder",
     "open_folder",
