@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 from memvec.collection._refusals import translated
 from memvec.collection._settings import Settings
 from memvec.errors import CorruptIndexError, LockedError, MemvecError, UnknownVersionError, damaged
+from memvec.storage import CATALOG
 
-CATALOG = "catalog.sqlite"
 FORMAT_VERSION = 1
 # "mvec" in ASCII: tells a collection's catalog from any other SQLite file.
 _APPLICATION_ID = 0x6D766563

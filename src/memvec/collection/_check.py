@@ -13,7 +13,7 @@ import numpy as np
 from memvec import checks
 from memvec.collection import _contents as contents
 from memvec.collection._calibration import Blocks, broken_tables, read_tables
-from memvec.collection._catalog import CATALOG, Catalog
+from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import check_catalog, check_sum
 from memvec.collection._folder import check_all
 from memvec.collection._lock import check_lock
@@ -21,7 +21,7 @@ from memvec.collection._segment import Segment, segment_folder
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError, IndexNotFoundError, damaged
-from memvec.storage import CheckReport, FileSum, disk
+from memvec.storage import CATALOG, CheckReport, FileSum, Kind, check_kind, disk
 from memvec.types import IntArray
 
 
@@ -152,6 +152,7 @@ def existing_collection(path: object, where: str) -> Path:
     """Return the folder of a collection, damaged or not."""
     folder = checks.path(path, "path", where)
     if not os.path.lexists(folder / CATALOG):
+        check_kind(folder, Kind.COLLECTION)
         raise IndexNotFoundError(f"There is no collection at {folder}: it holds no {CATALOG}.")
     return folder
 

@@ -7,10 +7,10 @@ import os
 import zlib
 from pathlib import Path
 
-from memvec.collection._catalog import CATALOG, inode, plain_file
+from memvec.collection._catalog import inode, plain_file
 from memvec.collection._plain import file_status, remove_plain
 from memvec.errors import CorruptIndexError, damaged
-from memvec.storage import FileSum, OpenedFile, disk, forget_pages
+from memvec.storage import CATALOG, FileSum, OpenedFile, disk, forget_pages
 
 CHECKSUM = "catalog.crc"
 # A damaged file of this name must not fill the memory.

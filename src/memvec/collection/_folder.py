@@ -8,12 +8,13 @@ from collections.abc import Collection as Names
 from contextlib import suppress
 from pathlib import Path
 
-from memvec.collection._catalog import CATALOG, LARGEST_NUMBER, Catalog
+from memvec.collection._catalog import LARGEST_NUMBER, Catalog
 from memvec.collection._checksums import CHECKSUM
 from memvec.collection._lock import LOCK
 from memvec.collection._plain import check_tree, file_status, has_folder, remove_plain
 from memvec.collection._segment import SEGMENTS, remove_segment
 from memvec.errors import CorruptIndexError, damaged
+from memvec.storage import CATALOG
 
 # Where a repair puts the files of segments that could not be kept.
 LOST = "lost"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memvec.collection._catalog import CATALOG, Catalog
+from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import check_catalog, forget_catalog, note_catalog
 from memvec.collection._folder import OWN_NAMES, check_names, remove_orphans
 from memvec.collection._lock import WriterLock
@@ -17,7 +17,7 @@ from memvec.collection._segment import SEGMENTS
 from memvec.collection._settings import Settings, settle
 from memvec.collection._state import State, check_items, load_state
 from memvec.errors import CorruptIndexError, IndexNotFoundError, MemvecError, StorageError
-from memvec.storage import MANIFEST, disk
+from memvec.storage import CATALOG, Kind, check_kind, disk
 
 
 class Store:
@@ -212,10 +212,7 @@ def _check_own(folder: Path, given: dict[str, Any]) -> None:
     check_names(folder)
     if (folder / CATALOG).is_file():
         return
-    if (folder / MANIFEST).is_file():
-        raise CorruptIndexError(
-            f"{folder} is not a collection but a saved index, which memvec.Index.open opens."
-        )
+    check_kind(folder, Kind.COLLECTION)
     for foreign in sorted(set(os.listdir(folder)) - OWN_NAMES):
         raise CorruptIndexError(
             f"{folder} is not a collection: it holds {foreign!r} and no file {CATALOG}."

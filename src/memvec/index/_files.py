@@ -19,7 +19,16 @@ from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
 from memvec.index._validity import UNSUMMED, check_arrays, has_table
 from memvec.search import CodeUnits, FloatUnits, Units, UnitSource
-from memvec.storage import MANIFEST, FileSum, MappedFolder, map_folder, write_folder
+from memvec.storage import (
+    DESCRIPTOR,
+    MANIFEST,
+    FileSum,
+    Kind,
+    MappedFolder,
+    check_kind,
+    map_folder,
+    write_folder,
+)
 
 
 def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
@@ -28,14 +37,6 @@ def check_no_segment(path: str | os.PathLike[str], where: str) -> None:
     if any((one / "items" / MANIFEST).exists() for one in (folder, folder.parent)):
         expected = "outside the segments of a collection"
         raise checks.bad_value("path", where, expected, folder)
-
-
-def _check_no_collection(folder: Path) -> None:
-    """Raise where a folder that cannot be opened is a collection: memvec.open opens it."""
-    if (folder / "catalog.sqlite").is_file() and not (folder / MANIFEST).exists():
-        raise CorruptIndexError(
-            f"{folder} is not a saved index but a collection, which memvec.open opens."
-        ) from None
 
 
 def save_parts(parts: IndexParts, path: str | os.PathLike[str]) -> dict[str, FileSum]:
@@ -107,8 +108,10 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexPart
     try:
         folder = map_folder(path, verify=verify, unsummed=UNSUMMED)
     except CorruptIndexError:
-        _check_no_collection(Path(path))
+        check_kind(Path(path), Kind.INDEX)
         raise
+    if DESCRIPTOR in folder.meta:
+        check_kind(Path(path), Kind.INDEX)
     try:
         parts = assembled(folder.arrays, folder.meta)
     except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:

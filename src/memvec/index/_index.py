@@ -68,7 +68,7 @@ from memvec.search import (
     some_unit_selected,
     source_on,
 )
-from memvec.storage import CheckReport, FileSum, MappedFolder, check_saved
+from memvec.storage import CheckReport, FileSum, Kind, MappedFolder, check_free, check_saved
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
 
@@ -203,8 +203,8 @@ class Index:
         --------
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Index.build([[1.0, 0.0], [0.0, 1.0]]).save(folder + "/two.mv")
-        ...     Index.open(folder + "/two.mv").range_search([1.0, 0.2]).ids
+        ...     Index.build([[1.0, 0.0], [0.0, 1.0]]).save(folder + "/two.index")
+        ...     Index.open(folder + "/two.index").range_search([1.0, 0.2]).ids
         array([0])
         """
         solve_ahead(self._parts, path, save_index(self, path))
@@ -681,8 +681,8 @@ class Index:
         --------
         >>> import tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     Index.build([[1.0, 0.0], [0.0, 1.0]]).save(folder + "/two.mv")
-        ...     Index.open(folder + "/two.mv").check().ok
+        ...     Index.build([[1.0, 0.0], [0.0, 1.0]]).save(folder + "/two.index")
+        ...     Index.open(folder + "/two.index").check().ok
         True
         """
         if self._path is None:
@@ -915,6 +915,7 @@ class Index:
 def save_index(index: Index, path: str | os.PathLike[str]) -> dict[str, FileSum]:
     """Save an index as :meth:`Index.save` does; return size and CRC-32 of every file by name."""
     check_no_segment(path, "Index.save")
+    check_free(Path(path), Kind.INDEX, "Index.save")
     parts = index._parts  # those of one moment: another thread may recalibrate
     sums = save_parts(parts, path)
     index._path, index._saved = Path(path).absolute(), parts
