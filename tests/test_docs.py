@@ -2,10 +2,13 @@
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from memvec.cli import main
 from test_layers import TIERS
 
 ROOT = Path(__file__).parent.parent
@@ -17,9 +20,29 @@ def python_blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
 def test_python_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what they save is gone afterwards
+    run_python(page)
+
+
+def test_readme_works_from_top_to_bottom_in_one_folder(tmp_path, monkeypatch):
+    page = PAGES[0]
+    monkeypatch.chdir(tmp_path)
+    run_python(page)
+    [block] = re.findall(r"^```console\n(\$ python.*?)^```", page.read_text("utf-8"), re.M | re.S)
+    lines = [line[2:] for line in block.splitlines() if line.startswith("$ ")]
+    assert len(lines) >= 4
+    for line in lines:
+        command, *arguments = shlex.split(line.split(" > ")[0], comments=True)
+        if command == "python":
+            exec(arguments[1], {})
+        else:
+            result = CliRunner().invoke(main, arguments)
+            assert result.exit_code == 0, result.output
+
+
+def run_python(page):
     names = {}
     for block in python_blocks(page):
         code = re.sub(r"^>>> |^\.\.\. ", "", block, flags=re.M)

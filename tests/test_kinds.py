@@ -40,6 +40,12 @@ OPENERS = {
     "open_descriptor": (Kind.DESCRIPTOR, open_descriptor),
 }
 COMMANDS = {
+    ("create", "--dim", "8"): Kind.COLLECTION,
+    ("add", "rows.npy"): Kind.COLLECTION,
+    ("delete", "1"): Kind.COLLECTION,
+    ("search", "--like", "1"): Kind.COLLECTION,
+    ("measure", "--queries", "rows.npy"): Kind.COLLECTION,
+    ("calibrate",): Kind.COLLECTION,
     ("info",): Kind.COLLECTION,
     ("compact",): Kind.COLLECTION,
     ("repair",): Kind.COLLECTION,
@@ -116,6 +122,7 @@ def test_command_names_what_it_was_given(folders, kind, command, tmp_path, monke
         return
     monkeypatch.chdir(tmp_path)
     Image.fromarray(made_up_scene(1)).save("photo.png")
+    np.save("rows.npy", ROWS)
     place = 1 if command[0] != "images" else len(command)
     arguments = [*command[:place], str(folders[kind]), *command[place:]]
     result = CliRunner().invoke(main, arguments)
