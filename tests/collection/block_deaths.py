@@ -32,7 +32,7 @@ def make_files(folder):
 
 
 def work(folder, to):
-    _blocks_plan._LARGEST_BLOCK = 32
+    _blocks_plan._FEW_ROWS = 32
     files = [folder / "a.npy", folder / "b.npy"]
     memvec.deduplicate_files(files, 0.9, out=to / "pairs", keep_list=to / "kept.parquet")
 

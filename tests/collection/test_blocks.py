@@ -35,7 +35,7 @@ def tmp_path(quick_path):
 
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(_blocks_plan, "_LARGEST_BLOCK", 45)
+    monkeypatch.setattr(_blocks_plan, "_FEW_ROWS", 45)
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +154,7 @@ def test_stars_are_the_same_however_few_pairs_fit_into_memory(files, tmp_path, m
 def by_thresholds(monkeypatch):
     """Few rows are indexed and searched as many are."""
     monkeypatch.setattr(BlockPlan, "compares_everything", property(lambda plan: False))
-    monkeypatch.setattr(_blocks_plan, "_LARGEST_BLOCK", 1500)
+    monkeypatch.setattr(_blocks_plan, "_FEW_ROWS", 1500)
 
 
 def test_one_certificate_covers_all_blocks_of_sorted_files(tmp_path, by_thresholds):
@@ -202,7 +202,7 @@ def test_killed_work_goes_on_to_the_same_bytes(quick_path):
 
 def interrupted(files, folder, monkeypatch, at, **asked):
     """Work until a task begins, and stop there by Ctrl-C."""
-    do = _blocks._do
+    do = _blocks.do_task
 
     def stop(work, task, threads):
         if task == at:
@@ -210,7 +210,7 @@ def interrupted(files, folder, monkeypatch, at, **asked):
         do(work, task, threads)
 
     with monkeypatch.context() as patch:
-        patch.setattr(_blocks, "_do", stop)
+        patch.setattr(_blocks, "do_task", stop)
         with pytest.raises(KeyboardInterrupt):
             deduplicated(files, folder, ids="name", **asked)
 
@@ -255,7 +255,7 @@ def test_damaged_pairs_are_found_again(files, tmp_path, monkeypatch):
 def test_finished_work_is_not_done_again(files, tmp_path, monkeypatch):
     first = deduplicated(files, tmp_path, ids="name")
     assert {path.name[:5] for path in (tmp_path / "pairs").iterdir()} == {"_mani", "pairs"}
-    monkeypatch.setattr(_blocks, "_do", None)
+    monkeypatch.setattr(_blocks, "do_task", None)
     again = deduplicated(files, tmp_path, ids="name")
     assert repr(again) == repr(first)
     assert again.certificate == first.certificate
@@ -307,7 +307,7 @@ def test_two_cannot_work_in_one_folder(files, tmp_path, monkeypatch):
     def again(work, task, threads):
         deduplicated(files, tmp_path, ids="name")
 
-    monkeypatch.setattr(_blocks, "_do", again)
+    monkeypatch.setattr(_blocks, "do_task", again)
     with pytest.raises(LockedError):
         deduplicated(files, tmp_path, ids="name")
 
@@ -362,7 +362,7 @@ def good(first=0):
 @pytest.mark.parametrize("n_rows", [1, 2])
 def test_bad_files_are_refused_by_name(tmp_path, monkeypatch, table, asked, error, n_rows):
     """Whether rows of both files are in one block or not."""
-    monkeypatch.setattr(_blocks_plan, "_LARGEST_BLOCK", 2 * n_rows)
+    monkeypatch.setattr(_blocks_plan, "_FEW_ROWS", 2 * n_rows)
     for number, columns in enumerate([good(), table]):
         write(tmp_path / f"{number}.parquet", **columns)
     with pytest.raises((FileFormatError, InvalidValueError), match=error):
@@ -414,7 +414,7 @@ def test_memory_is_read_as_people_write_it():
 
 
 def test_fewer_blocks_follow_from_more_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(_blocks_plan, "_LARGEST_BLOCK", 10**9)
+    monkeypatch.setattr(_blocks_plan, "_FEW_ROWS", 10**9)
     counts = [_blocks_plan._n_blocks(10**6, 384, size * 10**9, "") for size in (1, 2, 4, 64)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -174,7 +174,9 @@ def deduplicate_files(
     >>> found.n_pairs, found.n_copies, found.n_kept
     (1, 1, 2)
     """
-    asked = _checked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
+    asked = _checked(
+        Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
+    )
     threads = checks.threads(threads, _WHERE)
     listed = None if keep_list is None else _checked_list(keep_list)
     folder = checks.path(out, "out", _WHERE)
@@ -189,24 +191,19 @@ def deduplicate_files(
     return _as_given(result)
 
 
-def _checked(
-    similarity: float, field: str | None, ids: str | None, scores: str | None, *rest: Any
-) -> Asked:
-    keep, groups, miss_rate, guarantee, confidence = rest
-    checks.choice(keep, "keep", _WHERE, get_args(KeptRow))
-    if (scores is not None) != (keep == "best"):
+def _checked(asked: Asked) -> Asked:
+    """Return what is asked for with plain numbers; raise where it cannot be."""
+    checks.choice(asked.keep, "keep", _WHERE, get_args(KeptRow))
+    checks.choice(asked.groups, "groups", _WHERE, get_args(Grouping))
+    checks.choice(asked.guarantee, "guarantee", _WHERE, get_args(Guarantee))
+    if (asked.scores is not None) != (asked.keep == "best"):
         expected = "the name of what holds them where keep is 'best', and left out elsewhere"
-        raise checks.bad_value("scores", _WHERE, expected, repr(scores))
-    return Asked(
-        checks.similarity(similarity, _WHERE),
-        field,
-        ids,
-        scores,
-        keep,
-        checks.choice(groups, "groups", _WHERE, get_args(Grouping)),
-        checks.miss_rate(miss_rate, _WHERE),
-        checks.choice(guarantee, "guarantee", _WHERE, get_args(Guarantee)),
-        checks.miss_rate(confidence, _WHERE, "confidence"),
+        raise checks.bad_value("scores", _WHERE, expected, repr(asked.scores))
+    return replace(
+        asked,
+        similarity=checks.similarity(asked.similarity, _WHERE),
+        miss_rate=checks.miss_rate(asked.miss_rate, _WHERE),
+        confidence=checks.miss_rate(asked.confidence, _WHERE, "confidence"),
     )
 
 
@@ -284,24 +281,26 @@ def _as_given(result: dict[str, Any]) -> FileDuplicates:
 def _run(work: WorkFolder, threads: int | None, progress: bool | None) -> None:
     """Do all tasks that are not done yet."""
     done = _done(work)
-    for kinds, title in _STAGES:
-        tasks = [task for task in work.plan.tasks if task.kind in kinds]
+    n_blocks, memory = work.plan.n_blocks, work.plan.memory / 1e9
+    for kind, title in _STAGES.items():
+        tasks = [task for task in work.plan.tasks if task.kind == kind]
+        title = title.format(f"{n_blocks:,} blocks, memory {memory:.3g} GB")
         with progress_bar(title, sum(_size(work, task) for task in tasks), progress) as advance:
             for task in tasks:
                 if task not in done:
                     work.begin(task)
-                    _do(work, task, threads)
+                    do_task(work, task, threads)
                 advance(_size(work, task))
 
 
-_STAGES: list[tuple[tuple[Kind, ...], str]] = [
-    (("read",), "reading rows"),
-    (("copies",), "finding copies"),
-    (("index",), "indexing blocks"),
-    (("thresholds",), "calibrating"),
-    (("join",), "joining blocks"),
-    (("groups",), "grouping"),
-]
+_STAGES: dict[Kind, str] = {
+    "read": "reading rows ({})",
+    "copies": "finding copies",
+    "index": "indexing blocks ({})",
+    "thresholds": "calibrating",
+    "join": "joining blocks ({})",
+    "groups": "grouping",
+}
 
 
 def _size(work: WorkFolder, task: Task) -> int:
@@ -312,7 +311,7 @@ def _size(work: WorkFolder, task: Task) -> int:
     return work.plan.n_rows
 
 
-def _do(work: WorkFolder, task: Task, threads: int | None) -> None:
+def do_task(work: WorkFolder, task: Task, threads: int | None) -> None:
     """Do one task; whoever has the files of those before it gets the same bytes."""
     do: dict[Kind, Callable[[WorkFolder, Task], None]] = {
         "read": read_block,
