@@ -10,7 +10,6 @@ import click
 
 from benchmarks import (
     assignment,
-    blocks,
     building,
     collection,
     construction,
@@ -137,6 +136,8 @@ def blocks_command(
     vectors: int, dim: int, similarity: float, memory: str, work: str | None
 ) -> None:
     """Deduplicate Parquet files by blocks: time, memory at the peak, pairs missed."""
+    from benchmarks import blocks  # pyarrow is not needed by the others
+
     blocks.run(vectors, dim, similarity, memory, work)
 
 

@@ -201,6 +201,16 @@ def test_building_command_measures_time_memory_and_size():
     assert all(float(row[4].split(" ")[0]) > 0 for row in rows[1:])
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_blocks_command_counts_what_was_planted(tmp_path):
+    arguments = f"blocks --vectors 2000 --dim 16 --similarity 0.95 --work {tmp_path}"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    [row] = [line for line in outcome.output.splitlines() if line.startswith("| 2,000 |")]
+    assert " | 0 of " in row
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_growth_command_fits_exponents():
     arguments = "growth --size 400 --size 1600 --dim 32 --queries 40 --similarity 0.6"
     arguments += " --rounds 1 --budget 0.05 --contender scan"

@@ -77,9 +77,9 @@ def index_block(work: WorkFolder, task: Task) -> None:
     work.finish(task, files)
 
 
-# A join asks each row once of each block: an index that is built in half the time pays off although
-# searches take longer.
-_CONFIG = IndexConfig(homes=1, levels=1, iterations=2)
+# A join asks each row once of each block, at a high similarity: second homes and more rounds of
+# k-means would take longer than they save.
+_CONFIG = IndexConfig(homes=1, iterations=2)
 
 
 @contextmanager

@@ -34,8 +34,8 @@ _BYTES_A_ROW_OF_BLOCK = 700
 # Blocks of a memory that is too small for anything else.
 _SMALLEST_BLOCK = 10_000
 # More blocks take longer to join, and fewer longer to index, unless they are small. Of 384
-# dimensions, a row took 95 µs to index in blocks of 200,000 and 165 µs in those of a million, and
-# 36 and 79 µs to be searched in one of them.
+# dimensions, a row took 90 µs to index in blocks of 200,000 and 136 µs in those of a million, and
+# 37 and 58 µs to be searched in one of them.
 _FEW_ROWS, _FEW_BLOCKS = 200_000, 5
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(k|m|g|t)?(i)?b?\s*", re.IGNORECASE)
 _LIMIT_OF_GROUP = Path("/sys/fs/cgroup/memory.max")
