@@ -303,12 +303,41 @@ def test_other_files_are_refused(files, tmp_path, monkeypatch):
         deduplicated(files, tmp_path, ids="name")
 
 
+def test_file_that_changes_meanwhile_is_refused(files, tmp_path, monkeypatch):
+    do = _blocks.do_task
+
+    def change(work, task, threads):
+        if task == Task("read", 3):
+            os.utime(tmp_path / "part-2.parquet", ns=(0, 0))
+        do(work, task, threads)
+
+    monkeypatch.setattr(_blocks, "do_task", change)
+    with pytest.raises(FileFormatError, match=r"part-2.parquet has changed since the work began"):
+        deduplicated(files, tmp_path, ids="name")
+
+
+def test_links_and_forged_results_are_refused(files, tmp_path):
+    deduplicated(files, tmp_path, ids="name")
+    path = tmp_path / "pairs/_manifest.json"
+    whole = path.read_text()
+    for name, value in [("files", 3), ("certificate", "{}"), ("n_items", None)]:
+        manifest = json.loads(whole)
+        manifest["result"][name] = value
+        path.write_text(json.dumps(manifest))
+        with pytest.raises(CorruptIndexError, match=r"its result cannot be read"):
+            deduplicated(files, tmp_path, ids="name")
+    path.write_text(whole)
+    (tmp_path / "pairs/_work/index-00000").symlink_to(tmp_path)
+    with pytest.raises(CorruptIndexError, match=r"index-00000 is a link"):
+        deduplicated(files, tmp_path, ids="name")
+
+
 def test_two_cannot_work_in_one_folder(files, tmp_path, monkeypatch):
     def again(work, task, threads):
         deduplicated(files, tmp_path, ids="name")
 
     monkeypatch.setattr(_blocks, "do_task", again)
-    with pytest.raises(LockedError):
+    with pytest.raises(LockedError, match=r"pairs is being worked in by another process"):
         deduplicated(files, tmp_path, ids="name")
 
 
@@ -323,6 +352,7 @@ def test_folders_of_something_else_are_refused(files, tmp_path):
         ("no", CorruptIndexError),
         ('{"version": 9, "plan": {}}', UnknownVersionError),
         ('{"version": 1, "plan": {"files": 3}}', CorruptIndexError),
+        ("[]", CorruptIndexError),
     ]:
         (out / "_manifest.json").write_text(text)
         with pytest.raises(error, match=r"_manifest\.json"):
@@ -386,6 +416,7 @@ def test_rows_without_a_score_are_refused(tmp_path, score):
         ({"memory": "1MB"}, "'memory' parameter .* at least 0.63 GB for 150 rows of dimension 8"),
         ({"keep_list": "kept.csv"}, "'keep_list' parameter .* a path ending in .parquet"),
         ({"keep_list": "no/kept.parquet"}, "'keep_list' parameter .* a folder that exists"),
+        ({"keep_list": "kept.parquet", "out": "."}, "'keep_list' .* not that of the pairs"),
         ({"files": "no-*.parquet"}, "'files' parameter .* patterns that some files match"),
         ({"files": []}, "'files' parameter .* at least one file"),
         ({"files": ["part-0.parquet"] * 2}, "'files' parameter .* each file once"),

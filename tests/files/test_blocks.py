@@ -64,6 +64,28 @@ def test_ids_and_metadata_come_with_the_vectors(tmp_path, suffix, block_rows):
     assert metadata == [{"year": year} for year in YEARS]
 
 
+@pytest.mark.parametrize("first_row", [0, 1, 2, 3, 9])
+@pytest.mark.parametrize("block_rows", [1, 2])
+@pytest.mark.parametrize("suffix", [*NAMED, ".npy"])
+def test_blocks_begin_with_the_row_asked_for(tmp_path, suffix, block_rows, first_row):
+    path = write(tmp_path / f"rows{suffix}")
+    blocks = list(read_blocks(path, block_rows=block_rows, first_row=first_row))
+    rows = [block.first_row + row for block in blocks for row in range(len(block))]
+    assert rows == list(range(3))[first_row:]
+    assert [row.tolist() for block in blocks for row in block.vectors] == ROWS[rows].tolist()
+    if suffix != ".npy":
+        assert [name for block in blocks for name in block.ids] == NAMES[first_row:]
+
+
+@pytest.mark.parametrize("first_row", range(12))
+def test_groups_of_rows_before_the_first_are_not_read(tmp_path, first_row):
+    path = tmp_path / "rows.parquet"
+    rows = np.arange(22, dtype=np.float32).reshape(11, 2)
+    pq.write_table(pa.table({"vector": pa.array(rows.tolist())}), path, row_group_size=3)
+    blocks = list(read_blocks(path, block_rows=2, first_row=first_row))
+    assert [row.tolist() for block in blocks for row in block.vectors] == rows[first_row:].tolist()
+
+
 @pytest.mark.parametrize("suffix", NAMED)
 def test_fields_can_be_named(tmp_path, suffix):
     path = write(tmp_path / f"v{suffix}")

@@ -36,6 +36,21 @@ def test_pairs_of_scopes_are_those_of_all_rows(seed, n_scopes, similarity):
 
 
 @settings(deadline=None, max_examples=30)
+@given(st.integers(0, 99), st.integers(1, 3), st.sampled_from([0.3, 0.8, 1.0]))
+def test_pairs_of_each_two_scopes_make_all_pairs(seed, n_scopes, similarity):
+    rows = some_rows(seed)
+    join = joined(rows, similarity, n_scopes)
+    found = [
+        (*sorted(pair), score)
+        for right in range(n_scopes)
+        for left in range(right + 1)
+        for *keys, scores in join.pairs_between(left, right)
+        for *pair, score in zip(*(key.tolist() for key in keys), scores.tolist(), strict=True)
+    ]
+    assert sorted(found) == array_pairs(rows, similarity)
+
+
+@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 99), st.sampled_from(["components", "star"]), st.sampled_from([0.3, 0.8]))
 def test_groups_are_those_of_all_pairs(seed, grouping, similarity):
     rows = some_rows(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,7 +36,8 @@ from memvec.collection._blocks_work import (
 )
 from memvec.collection._checksums import check_size
 from memvec.collection._lock import WriterLock
-from memvec.errors import InvalidValueError, damaged
+from memvec.collection._plain import check_tree
+from memvec.errors import InvalidValueError, LockedError, damaged
 from memvec.files import expand_paths
 from memvec.guarantee import Certificate, Guarantee
 from memvec.index import KeptRow
@@ -178,8 +180,8 @@ def deduplicate_files(
         Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
     )
     threads = checks.threads(threads, _WHERE)
-    listed = None if keep_list is None else _checked_list(keep_list)
     folder = checks.path(out, "out", _WHERE)
+    listed = None if keep_list is None else _checked_list(keep_list, folder)
     paths = expand_paths(files, _WHERE)
     with disk.refusals(folder), _opened(folder, paths, asked, memory) as work:
         if (result := _finished(work, listed)) is None:
@@ -207,10 +209,11 @@ def _checked(asked: Asked) -> Asked:
     )
 
 
-def _checked_list(path: str | os.PathLike[str]) -> Path:
-    expected = "a path ending in .parquet, in a folder that exists"
+def _checked_list(path: str | os.PathLike[str], folder: Path) -> Path:
+    expected = "a path ending in .parquet, in a folder that exists and is not that of the pairs"
     checked = checks.path(path, "keep_list", _WHERE, expected)
-    if checked.suffix.lower() != ".parquet" or not checked.absolute().parent.is_dir():
+    parent = checked.absolute().parent
+    if checked.suffix != ".parquet" or not parent.is_dir() or parent == folder.absolute():
         raise checks.bad_value("keep_list", _WHERE, expected, repr(str(path)))
     return checked
 
@@ -227,6 +230,8 @@ def _opened(
             expected = "a new folder, an empty one, or one of this very deduplication"
             got = f"{folder}, which holds {foreign[0]!r}"
             raise checks.bad_value("out", _WHERE, expected, got)
+    if folder.exists():
+        check_tree(folder)
     before = None if manifest is None else _planned(folder, manifest)
     # What was chosen for another machine stays: blocks of other sizes would be other files.
     usable = before.memory if before and memory is None else memory_bytes(memory, _WHERE)
@@ -237,13 +242,22 @@ def _opened(
             "another folder, or remove this one."
         )
     (folder / WORK).mkdir(parents=True, exist_ok=True)
-    lock = WriterLock(folder / WORK)
+    lock = _locked(folder)
     try:
-        if manifest is None:
+        if before is None:
             write_manifest(folder, plan, None)
-        yield WorkFolder(folder, plan)
+        # Of the same files and settings, but perhaps shared out by other rules.
+        yield WorkFolder(folder, before or plan)
     finally:
         lock.release()
+
+
+def _locked(folder: Path) -> WriterLock:
+    try:
+        return WriterLock(folder / WORK)
+    except LockedError:
+        reason = f"{folder} is being worked in by another process; wait for it to end"
+        raise LockedError(errno.EAGAIN, reason) from None
 
 
 def _planned(folder: Path, manifest: dict[str, Any]) -> BlockPlan:
@@ -256,11 +270,16 @@ def _planned(folder: Path, manifest: dict[str, Any]) -> BlockPlan:
 def _finished(work: WorkFolder, listed: Path | None) -> dict[str, Any] | None:
     """Return the result of work that was finished before; None where some is left."""
     manifest = read_manifest(work.out)
-    result: dict[str, Any] | None = None if manifest is None else manifest["result"]
+    result: dict[str, Any] | None = None if manifest is None else manifest.get("result")
     if result is None:
         return None
-    for name, saved in result["files"].items():
-        check_size(work.out / name, FileSum(*saved))
+    try:
+        _as_given(result)
+        files = {work.out / name: FileSum(*saved) for name, saved in result["files"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(work.out / MANIFEST, f"its result cannot be read ({error!r})") from None
+    for path, saved in files.items():
+        check_size(path, saved)
     if listed is not None and not listed.exists():
         if work.receipt(Task("groups")) is None:
             raise InvalidValueError(

@@ -49,6 +49,12 @@ class InputFile(NamedTuple):
     modified: int
     n_rows: int
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether its size or the time of its last change is another now."""
+        status = os.stat(self.path)
+        return (status.st_size, status.st_mtime_ns) != (self.size, self.modified)
+
 
 @dataclass(frozen=True)
 class Asked:

@@ -67,6 +67,8 @@ def _kind_of_ids(plan: BlockPlan, number: int) -> str | None:
 def _rows_of(plan: BlockPlan, number: int) -> Iterator[tuple[VectorBlock, InputFile]]:
     """Yield the rows of a block, and the file that they are in."""
     for source, first, n_rows in plan.parts(number):
+        if source.has_changed:
+            raise FileFormatError(f"{source.path} has changed since the work began.")
         left = n_rows
         for block in blocks_of(source.path, plan.asked, first, _ROWS_AT_ONCE):
             yield block.part(0, left), source
