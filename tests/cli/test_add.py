@@ -119,8 +119,8 @@ def test_several_files_follow_each_other(empty, vectors):
         (["a.npy", "--first-id", "3", "--ids", "x"], "Give --ids or --first-id, not both."),
         (["a.txt"], "'a.txt' does not end in one of .npy"),
         (["-"], "Lines of standard input need an 'id', or give --first-id."),
-        (["a.npy", "--ids", "name"], "Invalid value for '--ids': it must be None for a file"),
-        (["a.npy", "--vectors", "x"], "Invalid value for '--vectors': it must be None for a file"),
+        (["a.npy", "--ids", "name"], "Invalid value for '--ids' / '--id': it must be None for a file"),
+        (["a.npy", "--vectors", "x"], "Invalid value for '--vectors' / '--column': it must be None for a file"),
         (["a.npy", "--metadata", "x"], "Invalid value for '--metadata': it must be None for a"),
         (["a.npy", "--batch", "0"], "Invalid value for '--batch'"),
     ],
@@ -155,7 +155,7 @@ def test_bad_metadata_is_named_by_its_row_in_the_file(empty, vectors, command):
 
 def test_id_that_is_twice_in_a_file_is_an_error(empty, vectors):
     np.savez("v.npz", vectors=vectors, id=["x"] * 30)
-    assert "Invalid value for '--ids': it must be free of repeated ids" in run(
+    assert "Invalid value for '--ids' / '--id': it must be free of repeated ids" in run(
         "add", empty, "v.npz", code=2
     )
 
