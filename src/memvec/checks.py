@@ -23,7 +23,7 @@ Choice = TypeVar("Choice", bound=str)
 AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 # Rows are normalised block by block so that a float64 copy of a large array never exists whole.
-_NORMALISE_BLOCK_ROWS = 8192
+_NORMALISE_BLOCK_ROWS = 1024
 
 # A float32 row counts as a unit row when its norm is this near to 1: rounding moves it by 1e-7.
 UNIT_NORM_TOLERANCE = 1e-6

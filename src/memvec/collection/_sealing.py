@@ -49,6 +49,7 @@ def rewrite(
             give_back_memory()
         made = Segment.open(folder, number, files) if len(keys) else None
         tables = [] if made is None else _tables(before, made, segments)
+        give_back_memory()
         with store.catalog.lock:
             last = before.waiting.keys[-1] if waiting and len(before.waiting.keys) else -1
             _commit(store.catalog, number, len(keys), files, segments, int(last), purged, tables)

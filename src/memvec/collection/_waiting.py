@@ -7,6 +7,9 @@ import numpy as np
 from memvec.types import Float32Array, IntArray
 
 _SMALLEST_ROOM = 1024
+# Room for so many times as many rows as need it. What is not used takes no memory; rows that move
+# to a larger room take it twice, as long as the old ones are being sealed.
+_SPARE_ROOM = 4
 
 
 class Waiting:
@@ -44,7 +47,7 @@ class Waiting:
         n_before, n_after = len(self), len(self) + len(rows)
         room, room_for_keys = self._room, self._room_for_keys
         if n_after > len(room):
-            capacity = max(_SMALLEST_ROOM, 2 * n_after)
+            capacity = max(_SMALLEST_ROOM, _SPARE_ROOM * n_after)
             room = np.empty((capacity, rows.shape[1]), np.float32)
             room_for_keys = np.empty(capacity, np.int64)
             room[:n_before], room_for_keys[:n_before] = self.rows, self.keys
@@ -53,6 +56,6 @@ class Waiting:
 
     def after(self, key: int) -> Waiting:
         """Return a copy of the rows whose key is larger."""
-        kept = self.keys > key
+        first = int(np.searchsorted(self.keys, key, side="right"))
         empty = Waiting.empty(self.rows.shape[1])
-        return empty.followed_by(self.rows[kept], self.keys[kept])
+        return empty.followed_by(self.rows[first:], self.keys[first:])

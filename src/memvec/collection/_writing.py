@@ -172,6 +172,7 @@ class Writing:
                     self._is_solved = True
                     with suppress(MemvecError, OSError):  # then they solve themselves
                         self._solve_ahead()
+                    give_back_memory()
             finally:
                 close()
 
