@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import memvec
+import solving
 from cli.conftest import DIM, run, run_json
 from memvec.errors import IndexNotFoundError
 
@@ -190,6 +191,13 @@ def test_reader_is_not_told_to_give_what_it_gave(folder):
 
 
 # --- check, measure, repair, compact, info, calibrate --------------------------------------------
+
+
+def test_info_solves_nothing(things, monkeypatch):
+    run("compact", things)
+    expected = run_json("info", things)
+    solving.forbid(monkeypatch)
+    assert run_json("info", things) == expected
 
 
 def test_check_reads_collections(things):

@@ -1,5 +1,6 @@
 """What was solved for a state of a collection is kept with its folder, and used for no other."""
 
+import os
 import shutil
 
 import numpy as np
@@ -8,8 +9,8 @@ import pytest
 import clouds
 import memvec
 import naive
+import solving
 from memvec.collection import repair_collection
-from memvec.guarantee import Calibration, CalibrationTable, ThresholdFamily
 
 DIM = 16
 CENTRES = naive.unit_rows(np.random.default_rng(0).standard_normal((150, DIM)))
@@ -34,22 +35,6 @@ def folder(template, quick_path):
     return shutil.copytree(template, quick_path / "things.mv")
 
 
-@pytest.fixture
-def nothing_is_solved(monkeypatch):
-    """Solving and planting fail."""
-
-    def refuse(*_, **__):
-        raise AssertionError("something is solved")
-
-    def start():
-        # Planted are only rows that these ask for.
-        monkeypatch.setattr(Calibration, "for_range", refuse)
-        monkeypatch.setattr(CalibrationTable, "solve", refuse)
-        monkeypatch.setattr(ThresholdFamily, "of_pairs", refuse)
-
-    return start
-
-
 def answers(folder, similarities=AHEAD, **asked):
     """Return what a reader finds, with its certificates."""
     with memvec.open(folder, read_only=True) as collection:
@@ -68,25 +53,25 @@ def solved_anew(folder, **asked):
         shutil.rmtree(bare)
 
 
-def test_reader_solves_nothing_after_a_seal(folder, nothing_is_solved):
+def test_reader_solves_nothing_after_a_seal(folder, monkeypatch):
     expected = solved_anew(folder)
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     assert answers(folder) == expected
 
 
-def test_reader_solves_nothing_after_a_compaction(folder, nothing_is_solved):
+def test_reader_solves_nothing_after_a_compaction(folder, monkeypatch):
     with memvec.open(folder) as collection:
         collection.delete(range(0, 4200, 3))
         collection.compact(progress=False)
     expected = solved_anew(folder)
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     assert answers(folder) == expected
 
 
-def test_other_similarity_is_solved_once_by_readers_too(folder, nothing_is_solved):
+def test_other_similarity_is_solved_once_by_readers_too(folder, monkeypatch):
     expected = solved_anew(folder, similarities=[0.68], miss_rate=0.03)
     assert answers(folder, [0.68], miss_rate=0.03) == expected
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     assert answers(folder, [0.68], miss_rate=0.03) == expected
 
 
@@ -105,7 +90,7 @@ def test_plan_of_another_state_is_not_used(folder, change):
     assert after[0][0].n_matches != before[0][0].n_matches
 
 
-def test_delete_of_what_no_evidence_holds_solves_nothing(folder, nothing_is_solved):
+def test_delete_of_what_no_evidence_holds_solves_nothing(folder, monkeypatch):
     with memvec.open(folder) as collection:
         state = collection._store.state
         rows = state.segments[0].rows
@@ -115,7 +100,7 @@ def test_delete_of_what_no_evidence_holds_solves_nothing(folder, nothing_is_solv
         others = np.setdiff1d(rows.keys, np.concatenate(evidence))
         collection.delete([int(others[-1])])
     expected = solved_anew(folder)
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     assert answers(folder) == expected
 
 
@@ -154,4 +139,15 @@ def test_check_and_repair_leave_what_was_solved(folder):
         assert collection.check().ok
     before = (folder / "solved" / "manifest.json").read_bytes()
     repair_collection(folder)
+    assert (folder / "solved" / "manifest.json").read_bytes() == before
+
+
+def test_file_that_was_cut_off_does_not_end_the_process_that_closes(folder):
+    collection = memvec.open(folder)
+    collection.add(ROWS[4200:])
+    collection.seal(progress=False)
+    [vectors] = (folder / "segments/000001").glob("g*/vectors.npy")
+    before = (folder / "solved" / "manifest.json").read_bytes()
+    os.truncate(vectors, 200)
+    collection.close()
     assert (folder / "solved" / "manifest.json").read_bytes() == before

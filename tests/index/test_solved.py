@@ -8,8 +8,9 @@ import pytest
 
 import clouds
 import naive
+import solving
 from memvec import Index
-from memvec.guarantee import Calibration, CalibrationTable, SolvedPlans, ThresholdFamily
+from memvec.guarantee import SolvedPlans
 from memvec.storage import open_folder, write_folder
 
 DIM = 16
@@ -36,22 +37,6 @@ def folder(saved, tmp_path):
     return shutil.copytree(saved, tmp_path / "index.mv")
 
 
-@pytest.fixture
-def nothing_is_solved(monkeypatch):
-    """Solving and planting fail."""
-
-    def refuse(*_, **__):
-        raise AssertionError("something is solved")
-
-    def start():
-        # Planted are only rows that these ask for.
-        monkeypatch.setattr(Calibration, "for_range", refuse)
-        monkeypatch.setattr(CalibrationTable, "solve", refuse)
-        monkeypatch.setattr(ThresholdFamily, "of_pairs", refuse)
-
-    return start
-
-
 def same(hits, others):
     return (
         hits.certificate == others.certificate
@@ -64,18 +49,18 @@ def same(hits, others):
 
 @pytest.mark.parametrize("similarity", AHEAD)
 def test_opened_index_solves_nothing_at_the_usual_similarities(
-    built, saved, similarity, nothing_is_solved
+    built, saved, similarity, monkeypatch
 ):
     expected = built.range_search(QUERIES, similarity)
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     # So many queries that the watch for drift begins, too.
     assert same(Index.open(saved).range_search(QUERIES, similarity), expected)
 
 
-def test_similarity_that_was_asked_for_is_solved_once(built, folder, nothing_is_solved):
+def test_similarity_that_was_asked_for_is_solved_once(built, folder, monkeypatch):
     expected = built.range_search(QUERIES, 0.777, miss_rate=0.02)
     assert same(Index.open(folder).range_search(QUERIES, 0.777, miss_rate=0.02), expected)
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     assert same(Index.open(folder).range_search(QUERIES, 0.777, miss_rate=0.02), expected)
 
 
@@ -87,13 +72,13 @@ def test_saved_index_without_solved_plans_answers_the_same(built, folder):
 
 
 @pytest.mark.parametrize("place", [0, 100, -10])
-def test_damaged_plans_are_solved_anew_and_replaced(built, folder, place, nothing_is_solved):
+def test_damaged_plans_are_solved_anew_and_replaced(built, folder, place, monkeypatch):
     file = folder / "solved" / "manifest.json"
     content = bytearray(file.read_bytes())
     content[place] ^= 4
     file.write_bytes(content)
     assert same(Index.open(folder).range_search(QUERIES), built.range_search(QUERIES))
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     Index.open(folder).range_search(QUERIES)
 
 
@@ -168,18 +153,18 @@ def test_plans_are_bounded_and_those_of_other_calibrations_go_first(tmp_path):
     assert plans.find("new", "79") == {"number": 79}
 
 
-def test_solving_is_noticed_where_nothing_is_kept(folder, nothing_is_solved):
+def test_solving_is_noticed_where_nothing_is_kept(folder, monkeypatch):
     shutil.rmtree(folder / "solved")
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     with pytest.raises(AssertionError, match="something is solved"):
         Index.open(folder).range_search(QUERIES)
 
 
-def test_infinite_slack_comes_back_as_it_was(tmp_path, nothing_is_solved):
+def test_infinite_slack_comes_back_as_it_was(tmp_path, monkeypatch):
     few = Index.build(ROWS[:50], similarity=0.72, miss_rate=1e-5, progress=False)
     few.save(tmp_path / "few.mv")
     expected = few.range_search(ROWS[:1]).certificate
-    nothing_is_solved()
+    solving.forbid(monkeypatch)
     parts = Index.open(tmp_path / "few.mv")._parts
     plan = parts.promises.for_range(0.72, parts.promises.default, "test")
     assert plan.thresholds.pass_everything

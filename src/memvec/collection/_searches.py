@@ -128,6 +128,8 @@ class Searches:
     def solve_ahead(self) -> None:
         """Solve the ranges that are asked for first, and keep them in the folder."""
         state = self._store.state
+        for part in state.segments:
+            part.rows.check_sizes()
         if state.segments:
             # What it reads and finds on the way is given up again.
             joint = JointPromises(self._store.settings, solved=self._solved)

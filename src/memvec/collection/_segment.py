@@ -166,6 +166,11 @@ class Segment:
         """Return the vectors of some rows."""
         return np.ascontiguousarray(self._stored[self._places[rows]])
 
+    def check_sizes(self) -> None:
+        """Raise where a file is gone or of another size: a look at what was cut off is fatal."""
+        for name, saved in self.files.items():
+            check_size(self.folder / name, saved)
+
     def forget_pages(self) -> None:
         """Give up what was read of the files: a look at all of them leaves them in memory."""
         for file in self._held:

@@ -1,0 +1,14 @@
+"""A process that solves nothing: what it promises was solved before."""
+
+from memvec.guarantee import Calibration, CalibrationTable, ThresholdFamily
+
+
+def forbid(monkeypatch):
+    """Let whatever solves fail from here on; planted are only rows that these ask for."""
+
+    def refuse(*_, **__):
+        raise AssertionError("something is solved")
+
+    monkeypatch.setattr(Calibration, "for_range", refuse)
+    monkeypatch.setattr(CalibrationTable, "solve", refuse)
+    monkeypatch.setattr(ThresholdFamily, "of_pairs", refuse)
