@@ -253,19 +253,33 @@ def collection_command(parts: tuple[str, ...], data: str | None, **plan: Any) ->
     collection.run(data, parts, collection.Plan(**plan))
 
 
-@main.command("images")
-@click.option(
+_photographs = click.option(
     "--data",
     envvar="MEMVEC_DATA",
     required=True,
     type=click.Path(exists=True, file_okay=False),
     help="Folder with gardens-point/, st-lucia/ and ukb56/, each with its photographs.",
 )
+
+
+@main.command("near-copies")
+@_photographs
+@click.option("--every", type=click.IntRange(1), default=20, show_default=True)
+@click.option("--words", type=click.IntRange(2), default=16, show_default=True)
+def near_copies_command(data: str, every: int, words: int) -> None:
+    """Find changed photographs with each descriptor, by what was changed."""
+    from benchmarks import near_copies  # Pillow is not needed by the others
+
+    near_copies.run(data, every, words)
+
+
+@main.command("images")
+@_photographs
 @click.option("--work", type=click.Path(file_okay=False), help="Keep models and vectors here.")
 @click.option("--words", type=click.IntRange(2), default=16, show_default=True)
 @click.option("--max-side", type=click.IntRange(16), default=1024, show_default=True)
 def images_command(data: str, work: str | None, words: int, max_side: int) -> None:
-    """Find places of a walk and near-copies of photographs."""
+    """Find places of a walk."""
     from benchmarks import images  # Pillow is not needed by the others
 
     images.run(data, work, words, max_side)

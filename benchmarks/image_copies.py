@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 
 import numpy as np
-from PIL import Image, ImageFilter
+from PIL import Image, ImageDraw, ImageEnhance, ImageFilter, ImageFont, ImageOps
 
 from memvec.images import read_photo
 
@@ -46,30 +46,55 @@ def _blur(sigma: float) -> Change:
 
 
 def _rotate(degrees: float) -> Change:
-    """Turn, and cut off the corners that would be black: the middle 3/4 of each side stays."""
-    return lambda image: _crop(0.75)(image.rotate(degrees, Image.Resampling.BICUBIC))
+    """Turn; the corners become black, and what was in them is lost."""
+    return lambda image: image.rotate(degrees, Image.Resampling.BICUBIC)
+
+
+def _border(image: Image.Image) -> Image.Image:
+    """Put a white frame around, a twentieth of the longer side wide."""
+    return ImageOps.expand(image, round(0.05 * max(image.size)), "white")
+
+
+def _caption(image: Image.Image) -> Image.Image:
+    """Write into the lower left, in letters a tenth of the height."""
+    written = image.copy()
+    place = (round(0.05 * image.width), round(0.8 * image.height))
+    ImageDraw.Draw(written).text(
+        place,
+        "Holiday 2024",
+        fill="white",
+        font=ImageFont.load_default(max(8, image.height // 10)),
+        stroke_width=2,
+        stroke_fill="black",
+    )
+    return written
 
 
 CHANGES: dict[str, Change] = {
-    "crop to 90 % of each side": _crop(0.9),
-    "crop to 75 %": _crop(0.75),
-    "crop to 50 %": _crop(0.5),
-    "JPEG quality 50": _recompress(50),
-    "JPEG quality 20": _recompress(20),
+    "JPEG quality 60": _recompress(60),
+    "JPEG quality 30": _recompress(30),
     "JPEG quality 10": _recompress(10),
-    "scaled to 75 %": _scale(0.75),
     "scaled to 50 %": _scale(0.5),
     "scaled to 25 %": _scale(0.25),
+    "crop to 90 % of each side": _crop(0.9),
+    "crop to 80 %": _crop(0.8),
+    "crop to 50 %": _crop(0.5),
+    "rotation by 3°": _rotate(3.0),
+    "rotation by 10°": _rotate(10.0),
+    "brighter, × 1.4": lambda image: ImageEnhance.Brightness(image).enhance(1.4),
+    "darker, × 0.6": lambda image: ImageEnhance.Brightness(image).enhance(0.6),
+    "contrast × 1.5": lambda image: ImageEnhance.Contrast(image).enhance(1.5),
+    "grey": lambda image: image.convert("L").convert("RGB"),
     "blur, σ = 1 pixel": _blur(1.0),
     "blur, σ = 2": _blur(2.0),
-    "blur, σ = 4": _blur(4.0),
-    "rotation by 2°, crop to 75 %": _rotate(2.0),
-    "rotation by 5°, crop to 75 %": _rotate(5.0),
-    "rotation by 10°, crop to 75 %": _rotate(10.0),
+    "caption": _caption,
+    "white border": _border,
+    "mirrored": ImageOps.mirror,
 }
 
 
 def copy_of(path: str, change: str) -> np.ndarray:
-    """Return the pixels of a changed photograph."""
+    """Return the pixels of a photograph after a change, or as they are."""
     image = Image.fromarray(read_photo(path).pixels)
-    return np.ascontiguousarray(np.asarray(CHANGES[change](image)))
+    changed = CHANGES[change](image) if change in CHANGES else image
+    return np.ascontiguousarray(np.asarray(changed))

@@ -1,28 +1,22 @@
-"""Photographs: places found again among the frames of a walk, and near-copies of pictures."""
+"""Photographs: places found again among the frames of a walk."""
 
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import click
 import numpy as np
 
-from benchmarks.image_copies import CHANGES, copy_of
 from benchmarks.measure import print_table
 from memvec import Index, IndexConfig
-from memvec.errors import FileFormatError
 from memvec.evaluation import (
     complexity_ratio,
-    count_misses,
-    exact_range,
     exact_top_k,
     mean_average_precision,
 )
 from memvec.images import (
-    Described,
     DescriptorCache,
     ImageDescriptor,
     SiftConfig,
@@ -33,23 +27,18 @@ from memvec.images import (
     save_descriptor,
     training_bags,
 )
-from memvec.kernels import run_blocks
-from memvec.progress import progress_bar
 from memvec.types import Float32Array
 
-NEAR_FRAMES, FAR_FRAMES = 2, 10
+NEAR_FRAMES = 2
 # With units of 10 a ratio of 0.1 would be spent on memory vectors alone.
 UNIT_SIZE = 20
 RATIOS = tuple(round(0.1 * step, 1) for step in range(1, 11))
-SIMILARITIES = (0.4, 0.5, 0.6, 0.7)
-MISS_RATE = 0.01
-EVERY = 4
 
 
 def run(data: str, work: str | None, n_words: int, max_side: int) -> None:
     """Print all tables; `work` keeps what was learned and computed for the next run."""
     root = Path(data)
-    for name in ("gardens-point", "st-lucia", "ukb56"):
+    for name in ("gardens-point", "st-lucia"):
         if not (root / name).is_dir():
             raise click.UsageError(f"There is no folder {name} in {data}.")
     with tempfile.TemporaryDirectory() as temporary:
@@ -59,7 +48,6 @@ def run(data: str, work: str | None, n_words: int, max_side: int) -> None:
         with DescriptorCache(kept / "vectors.sqlite", model) as cache:
             _places(root, model, cache)
             _variants(root, model)
-            _copies(root, model, cache)
 
 
 def _model(root: Path, kept: Path, n_words: int) -> Triangulation:
@@ -181,121 +169,3 @@ def threshold_within(index: Index, queries: Float32Array, ratio: float) -> float
         else:
             low = middle + 1
     return float(levels[low]) if low < len(levels) else float(levels[-1]) + 1.0
-
-
-def _copies(root: Path, model: Triangulation, cache: DescriptorCache) -> None:
-    """Print how near copies stay to their originals, and which share of them searches find."""
-    paths = [*find_photos(root / "gardens-point"), *find_photos(root / "ukb56")]
-    stored = describe_photos(paths, model, cache=cache)
-    _strangers(stored)
-    originals = np.arange(0, len(stored.paths), EVERY)
-    copies = {
-        change: _copied([stored.paths[row] for row in originals], change, model)
-        for change in CHANGES
-    }
-    rows = [_nearness(name, stored.vectors[originals], found) for name, found in copies.items()]
-    title = f"{len(originals)} photographs and their copies: cosine between the two"
-    limits = [f"≥ {similarity}" for similarity in SIMILARITIES]
-    print_table(title, ["change", "median", "5 % below", "described", *limits], rows, f"{model}.")
-    usable = {name: found[~np.isnan(found[:, 0])] for name, found in copies.items()}
-    queries = np.concatenate(list(usable.values()))
-    whose = np.concatenate([originals[~np.isnan(found[:, 0])] for found in copies.values()])
-    _searches(stored.vectors, queries, whose)
-
-
-def _strangers(stored: Described) -> None:
-    """Print how many pairs of photographs, none a copy of the other, are above each similarity."""
-    frames = np.array(["gardens-point" in Path(path).parts for path in stored.paths])
-    numbers = numbers_in_folders(stored.paths)
-    left, right = np.triu_indices(len(numbers), 1)
-    walks, objects = frames[left] & frames[right], ~frames[left] & ~frames[right]
-    apart = np.abs(numbers[left] - numbers[right])
-    kinds = {
-        "one object": objects & (numbers[left] // 4 == numbers[right] // 4),
-        "two objects": objects & (numbers[left] // 4 != numbers[right] // 4),
-        f"frames at most {NEAR_FRAMES} apart": walks & (apart <= NEAR_FRAMES),
-        f"frames more than {FAR_FRAMES} apart": walks & (apart > FAR_FRAMES),
-        "an object and a frame": frames[left] != frames[right],
-    }
-    cosines = (stored.vectors @ stored.vectors.T)[left, right]
-    rows = [
-        [name, f"{of.sum():,}", *(f"{(of & (cosines >= s)).sum():,}" for s in SIMILARITIES)]
-        for name, of in kinds.items()
-    ]
-    title = f"Pairs of {len(numbers)} photographs that are no copies, above a cosine"
-    print_table(title, ["pairs of", "all", *(f"≥ {s}" for s in SIMILARITIES)], rows)
-
-
-def numbers_in_folders(paths: list[str]) -> np.ndarray:
-    """Return of each path its number in its folder."""
-    seen: Counter[Path] = Counter()
-    numbers = []
-    for path in paths:
-        numbers.append(seen[Path(path).parent])
-        seen[Path(path).parent] += 1
-    return np.array(numbers)
-
-
-def _copied(paths: list[str], change: str, model: Triangulation) -> Float32Array:
-    """Return the vectors of changed photographs; NaN where nothing is left to describe."""
-    vectors = np.full((len(paths), model.dim), np.nan, dtype=np.float32)
-
-    def describe(start: int, stop: int) -> None:
-        for place in range(start, stop):
-            try:
-                vectors[place] = model.describe(copy_of(paths[place], change))
-            except FileFormatError:
-                continue
-
-    with progress_bar(change, len(paths)) as advance:
-        run_blocks(describe, len(paths), 1, done=advance)
-    return vectors
-
-
-def _nearness(name: str, originals: Float32Array, copies: Float32Array) -> list[str]:
-    described = ~np.isnan(copies[:, 0])
-    if not described.any():
-        return [name, "–", "–", "0%", *["0%"] * len(SIMILARITIES)]
-    cosines = np.einsum("ij,ij->i", originals[described], copies[described])
-    # What cannot be described is not found: shares are of all copies.
-    shares = [f"{(cosines >= s).sum() / len(copies):.0%}" for s in SIMILARITIES]
-    low = np.quantile(cosines, 0.05)
-    return [name, f"{np.median(cosines):.2f}", f"{low:.2f}", f"{described.mean():.0%}", *shares]
-
-
-def _searches(vectors: Float32Array, queries: Float32Array, whose: np.ndarray) -> None:
-    rows = []
-    for similarity in SIMILARITIES:
-        index = Index.build(vectors, similarity=similarity, miss_rate=MISS_RATE, progress=False)
-        hits = index.range_search(queries)
-        truth = exact_range(vectors, queries, similarity, progress=False)
-        misses = count_misses(truth, hits)
-        above = np.array([row in ids.ids for row, ids in zip(whose, truth, strict=True)])
-        found = np.array([row in ids.ids for row, ids in zip(whose, hits, strict=True)])
-        low, high = misses.interval()
-        rows.append(
-            [
-                f"{similarity}",
-                f"{above.mean():.1%}",
-                f"{found.mean():.1%}",
-                f"{truth.counts.mean():.1f}",
-                f"{misses.miss_rate:.2%} ({low:.2%}–{high:.2%})",
-                f"{misses.pair_miss:.2%}",
-                f"{MISS_RATE:.0%}, {hits.certificate.level}",
-                f"{hits.work.cost_ratio:.2f}",
-            ]
-        )
-    print_table(
-        f"Searching {len(vectors)} photographs with {len(queries)} copies",
-        [
-            "above",
-            "originals there",
-            "originals found",
-            "matches a query",
-            "miss rate (95 % interval)",
-            "pair miss",
-            "promised",
-            "cost ratio",
-        ],
-        rows,
-    )
