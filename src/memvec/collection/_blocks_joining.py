@@ -102,7 +102,7 @@ def _write_table(work: WorkFolder, block: int, rows: IntArray, index: Index) -> 
     """Write what the calibration queries of all blocks find in this one."""
     drawn, queries = work.load(DRAWN), work.load(QUERIES)
     own = np.searchsorted(drawn, rows[index.reserve])
-    others = np.setdiff1d(np.arange(len(drawn)), own)
+    others = np.flatnonzero(~np.isin(drawn, rows))
     tables = []
     if index.calibration_table is not None:
         table = index.calibration_table
