@@ -7,9 +7,10 @@ from typing import Literal
 import numpy as np
 
 from memvec import checks
-from memvec.kernels import CONSTRUCTION_CODES, build_units, run_blocks
+from memvec.constructions._cut import least_squares
+from memvec.kernels import run_blocks, solve_units, sum_units
 from memvec.progress import progress_bar
-from memvec.types import ArrayLike, Float32Array, IntArray
+from memvec.types import ArrayLike, Float32Array, Float64Array, IntArray
 
 Construction = Literal["sum", "pinv", "ridge"]
 CONSTRUCTIONS: tuple[Construction, ...] = ("sum", "pinv", "ridge")
@@ -119,19 +120,47 @@ def memory_vectors(
         raise checks.bad_value("ridge", where, f"0 for construction={construction!r}", ridge)
     rows = checks.matrix(vectors, "vectors", where).astype(np.float32, copy=False)
     members = np.arange(len(rows)) if order is None else _checked_order(order, len(rows), where)
-    bounds = np.asarray(offsets)
-    _check_offsets(bounds, len(members), where)
+    bounds = _checked_offsets(np.asarray(offsets), len(members), where)
     n_units = len(bounds) - 1
     unit_vectors = np.empty((n_units, rows.shape[1]), dtype=np.float32)
-    code = CONSTRUCTION_CODES[construction]
 
     def build(first: int, last: int) -> None:
-        build_units(rows, members, bounds, first, last, code, ridge, normalised, unit_vectors)
+        sums = np.empty((last - first, rows.shape[1]))
+        sum_units(rows, members, bounds, first, sums)
+        solved = sums
+        if construction != "sum" and ridge < np.inf:
+            solved = _solved(rows, members, bounds, first, ridge, sums)
+        scales = np.ones(len(sums))
+        if normalised:
+            scales = np.sqrt(np.einsum("ij,ij->i", solved, solved))
+        elif construction == "ridge":  # members score 1 on average: their mean score is (Σx)ᵀm/n
+            sizes = np.maximum(np.diff(bounds[first : last + 1]), 1)
+            scales = np.einsum("ij,ij->i", sums, solved) / sizes
+        # Members that cancel leave no direction: their memory vector stays zero, up to rounding.
+        scales[~(scales > 1e-12)] = 1.0
+        unit_vectors[first:last] = solved / scales[:, None]
 
     with progress_bar("memory vectors", n_units, progress) as advance:
         run_blocks(build, n_units, _UNITS_PER_BLOCK, threads=threads, done=advance)
     _check_finite(unit_vectors, where)
     return unit_vectors
+
+
+def _solved(
+    rows: Float32Array,
+    members: IntArray,
+    bounds: IntArray,
+    first: int,
+    ridge: float,
+    sums: Float64Array,
+) -> Float64Array:
+    """Return X(XᵀX + ridge I)⁺1 of the units from `first` on, of which `sums` has the sums."""
+    solved, regular = np.empty_like(sums), np.empty(len(sums), dtype=bool)
+    solve_units(rows, members, bounds, first, ridge, sums, solved, regular)
+    for unit in np.flatnonzero(~regular):
+        inside = members[bounds[first + unit] : bounds[first + unit + 1]]
+        solved[unit] = least_squares(rows[inside].astype(np.float64), ridge)
+    return solved
 
 
 def _checked_order(order: ArrayLike, n_vectors: int, where: str) -> IntArray:
@@ -154,7 +183,7 @@ def _check_finite(unit_vectors: Float32Array, where: str) -> None:
         raise checks.bad_value("vectors", where, "free of NaN and infinite values", got)
 
 
-def _check_offsets(offsets: IntArray, n_members: int, where: str) -> None:
+def _checked_offsets(offsets: IntArray, n_members: int, where: str) -> IntArray:
     expected = f"non-decreasing integers from 0 to {n_members}"
     if offsets.ndim != 1 or len(offsets) < 2 or offsets.dtype.kind not in "iu":
         got = f"dtype {offsets.dtype}, shape {offsets.shape}"
@@ -162,3 +191,4 @@ def _check_offsets(offsets: IntArray, n_members: int, where: str) -> None:
     if offsets[0] != 0 or offsets[-1] != n_members or (np.diff(offsets) < 0).any():
         got = f"{offsets[0]} to {offsets[-1]}, smallest step {np.diff(offsets).min()}"
         raise checks.bad_value("offsets", where, expected, got)
+    return offsets.astype(np.int64, copy=False)

@@ -23,15 +23,14 @@ from memvec.kernels._search import (
     score_units,
     search_vectors,
 )
-from memvec.kernels._solve import EIGENVALUE_CUT, solve_gram
+from memvec.kernels._solve import EIGENVALUE_CUT
 from memvec.kernels._threads import blocks, default_threads, run_blocks
-from memvec.kernels._units import CONSTRUCTION_CODES, build_units
+from memvec.kernels._units import solve_units, sum_units
 
 __all__ = [
     "ALL_ALLOWED",
     "ANYTHING",
     "BLOCK",
-    "CONSTRUCTION_CODES",
     "EIGENVALUE_CUT",
     "MATCH_SLACK",
     "N_COUNTS",
@@ -41,7 +40,6 @@ __all__ = [
     "WORD",
     "Room",
     "blocks",
-    "build_units",
     "calibrate_codes",
     "calibrate_vectors",
     "canonical_score_pairs",
@@ -65,5 +63,6 @@ __all__ = [
     "search_codes",
     "search_vectors",
     "second_of_groups",
-    "solve_gram",
+    "solve_units",
+    "sum_units",
 ]

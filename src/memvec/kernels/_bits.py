@@ -12,7 +12,7 @@ def popcount(word):
 
 
 def prefetch(array, position):
-    """Ask for the cache line of ``array[position]``, a flat array, ahead of its use."""
+    """Ask for the cache line of ``array.flat[position]``, ahead of its use."""
 
 
 def borrowed(array):

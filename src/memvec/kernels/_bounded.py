@@ -10,7 +10,7 @@ from memvec.kernels._codes import WORD, disagreement, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._rotation import rotate
 from memvec.kernels._scores import dot
-from memvec.kernels._search import fill_counts, is_allowed, keep_match, sort_hits
+from memvec.kernels._search import is_allowed, keep_match, sort_hits
 
 # Angles come from float32 sums; this is far more than their error, and loses next to nothing.
 _ANGLE_SLACK = 1e-4
@@ -31,7 +31,8 @@ def _angle_of_levels(rotated, signs, low, high):
         product += level * abs(value)
         energy += level * level
         norm += value * value
-    return math.acos(min(1.0, product / math.sqrt(max(energy * norm, 1e-30))))
+    cosine = product / math.sqrt(energy * norm + 1e-30)
+    return math.acos(cosine if cosine < 1.0 else 1.0)
 
 
 @fast_kernel
@@ -100,9 +101,10 @@ def search_bounded(
     n_groups, n_words = group_limits.shape[0], codes.shape[1]
     padded = flips.shape[1]
     rotated, scratch = np.empty(padded, np.float32), np.empty(padded, np.float32)
-    signs, low, high = np.empty((3, n_words), np.uint64)
-    sums, squares = np.empty((2, n_words), np.float32)
-    passes = np.ones(n_units, np.bool_)
+    planes, totals = np.empty((3, n_words), np.uint64), np.empty((2, n_words), np.float32)
+    # Unpacked, rows would not be known to be contiguous.
+    signs, low, high, sums, squares = planes[0], planes[1], planes[2], totals[0], totals[1]
+    passes = np.empty(n_units, np.bool_)
     count = 0
     for q in range(queries.shape[0]):
         query = queries[q]
@@ -146,6 +148,7 @@ def search_bounded(
                 n_exact += 1
                 count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
         sort_hits(ids, scores, bounds[q], count)
-        fill_counts(counts[q], n_tests, n_visited, n_members, n_codes, n_exact)
+        counts[q, 0], counts[q, 1], counts[q, 2] = n_tests, n_visited, n_members
+        counts[q, 3], counts[q, 4] = n_codes, n_exact
     bounds[queries.shape[0]] = count
     return count

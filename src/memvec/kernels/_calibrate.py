@@ -6,23 +6,13 @@ import numpy as np
 
 from memvec.kernels._cascade import (
     BLOCK,
-    CODE_STAGE,
     GROUP_STAGE,
+    N_STAGES,
     PREFIX_STAGE,
-    UNIT_STAGE,
     quantised_queries,
 )
 from memvec.kernels._codes import disagreement
 from memvec.kernels._compile import fast_kernel
-
-
-@fast_kernel
-def _stage_of_pair(words, scale, gain, planes, sums, squares):
-    """Return what a stage sees of a code: (Σv − 2p)/√Σv² and gain·scale/√Σv²."""
-    last = words.shape[0] - 1
-    total, spread = sums[last], np.sqrt(squares[last])
-    p = disagreement(words, planes[0], planes[1], planes[2])
-    return (total - np.float32(2 * p)) / spread, gain * scale / spread
 
 
 @fast_kernel
@@ -61,34 +51,39 @@ def calibrate_codes(
     scores, slopes : OUT float32 (n_pairs, N_STAGES)
         A stage that does not test a pair has score ∞ and slope 0.
     """
-    has_groups = group_offsets.shape[0] > 1
+    n_unit_words = unit_runs.shape[0] // n_tested if n_tested > 0 else 0
+    has_groups, n_words = group_offsets.shape[0] > 1, codes.shape[1]
     planes, sums, squares = quantised_queries(queries, flips, steps, top)
-    n_unit_words = unit_runs.shape[0] // max(1, n_tested)
-    scores[:, :PREFIX_STAGE] = np.inf
-    slopes[:, :PREFIX_STAGE] = 0.0
+    words = np.empty(planes.shape[2], dtype=np.uint64)
     for pair in range(query_of.shape[0]):
-        q, row, unit = query_of[pair], row_of[pair], unit_of[pair]
-        query = planes[q], sums[q], squares[q]
-        if unit < n_tested:
-            code = group_of[pair] if has_groups else unit
-            stage = GROUP_STAGE if has_groups else UNIT_STAGE
-            words = top_blocks[code // BLOCK, :, code % BLOCK].copy()
-            scores[pair, stage], slopes[pair, stage] = _stage_of_pair(
-                words, top_scales[code], gain, *query
-            )
-        if unit < n_tested and has_groups:
-            start, stop = group_offsets[code], group_offsets[code + 1]
-            run = unit_runs[start * n_unit_words : stop * n_unit_words]
-            words = run[unit - start :: stop - start].copy()
-            scores[pair, UNIT_STAGE], slopes[pair, UNIT_STAGE] = _stage_of_pair(
-                words, unit_scales[unit], gain, *query
-            )
-        scores[pair, PREFIX_STAGE], slopes[pair, PREFIX_STAGE] = _stage_of_pair(
-            codes[row, :n_prefix], prefix_scale, gain, *query
-        )
-        scores[pair, CODE_STAGE], slopes[pair, CODE_STAGE] = _stage_of_pair(
-            codes[row], code_scales[row], gain, *query
-        )
+        q, row, unit, group = query_of[pair], row_of[pair], unit_of[pair], group_of[pair]
+        for stage in range(N_STAGES):
+            scores[pair, stage], slopes[pair, stage] = np.inf, 0.0
+            n, scale = n_words, code_scales[row]
+            if stage < PREFIX_STAGE:
+                in_blocks = (stage == GROUP_STAGE) == has_groups
+                if unit >= n_tested or (stage == GROUP_STAGE and not has_groups):
+                    continue
+                if in_blocks:
+                    code = group if has_groups else unit
+                    n, scale = top_blocks.shape[1], top_scales[code]
+                    for w in range(n):
+                        words[w] = top_blocks[code // BLOCK, w, code % BLOCK]
+                else:
+                    start = group_offsets[group]
+                    size = group_offsets[group + 1] - start
+                    n, scale = n_unit_words, unit_scales[unit]
+                    for w in range(n):
+                        words[w] = unit_runs[start * n + w * size + unit - start]
+            else:
+                if stage == PREFIX_STAGE:
+                    n, scale = n_prefix, prefix_scale
+                for w in range(n):
+                    words[w] = codes[row, w]
+            p = disagreement(words[:n], planes[q, 0], planes[q, 1], planes[q, 2])
+            spread = np.sqrt(squares[q, n - 1])
+            scores[pair, stage] = (sums[q, n - 1] - np.float32(2 * p)) / spread
+            slopes[pair, stage] = gain * scale / spread
 
 
 @fast_kernel

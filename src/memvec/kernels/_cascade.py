@@ -8,9 +8,9 @@ from memvec.kernels._bits import borrowed, prefetch
 from memvec.kernels._codes import WORD, disagreement, disagreements, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._lines import highest, stage_lines, whole_half
-from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units, scan_run
+from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
 from memvec.kernels._rotation import rotate
-from memvec.kernels._search import fill_counts, keep_allowed, keep_match, sort_hits
+from memvec.kernels._search import keep_allowed, keep_match, sort_hits
 
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
@@ -19,8 +19,8 @@ BLOCK = 512
 GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE = 0, 1, 2, 3
 N_STAGES = 4
 
-# How far ahead memory is asked for: units whose members follow, and members whose codes do.
-_UNITS_AHEAD = 3
+# How far ahead memory is asked for: runs of codes, and members whose codes follow.
+_RUNS_AHEAD = 3
 _CODES_AHEAD = 8
 _FLOATS_A_LINE = 16
 
@@ -39,7 +39,7 @@ def quantised_queries(queries, flips, steps, top):
     rotated, scratch = np.empty(padded, dtype=np.float32), np.empty(padded, dtype=np.float32)
     planes = np.empty((n_queries, 3, padded // WORD), dtype=np.uint64)
     sums = np.empty((n_queries, padded // WORD), dtype=np.float32)
-    squares = np.empty_like(sums)
+    squares = np.empty((n_queries, padded // WORD), dtype=np.float32)
     for q in range(n_queries):
         signs, low, high = planes[q, 0], planes[q, 1], planes[q, 2]
         rotate(queries[q], flips, scratch, rotated)
@@ -48,111 +48,77 @@ def quantised_queries(queries, flips, steps, top):
 
 
 @fast_kernel
-def _units_of_block(
-    words, n_words, scales, first, bases, factors, planes, totals, limits, selected, count
+def _pass_runs(
+    runs,
+    offsets,
+    words,
+    n_words,
+    stride,
+    scales,
+    bases,
+    factors,
+    limit,
+    planes,
+    totals,
+    limits,
+    found,
+    count,
 ):
-    """Append the units of a block that pass; return how many there are."""
-    words, scales, selected = borrowed(words), borrowed(scales), borrowed(selected)
-    bases, factors, planes = borrowed(bases), borrowed(factors), borrowed(planes)
-    totals, limits = borrowed(totals), borrowed(limits)
-    size = scales.shape[0]
-    disagreements(words, BLOCK, n_words, planes[0], planes[1], planes[2], totals[:BLOCK])
-    return collect_units(
-        totals[:size], scales, first, bases, factors, STRIDE, limits, selected, count
-    )
+    """Append the codes of some runs that pass to `found`; return how many there are, and all.
 
-
-@fast_kernel
-def _select_from_blocks(
-    top_blocks, top_scales, n_tested, stage, test, planes, sums, squares, totals, limits, selected
-):
-    """Collect for each query the codes that pass, and return how many.
-
-    All queries meet a block while it is in cache.
+    One function for the codes of groups, of units and of members: it is most of the search, and
+    three would take three times as long to compile.
 
     Parameters
     ----------
-    top_blocks : IN uint64 (n_blocks, n_top_words, BLOCK)
-    top_scales : IN float32 (n_blocks * BLOCK,)
-    n_tested : IN int
-        Codes there are; the rest of the last block is padding.
-    stage, test : IN
+    runs : IN int32 (n_runs,)
+        A run is a block of codes, the units of a group, or the members of a unit.
+    offsets : IN int64
+        Run r holds the codes from ``offsets[r]`` on.
+    words : IN uint64
+        Word by word inside each run.
+    n_words, stride : IN int
+        Words of a code, and the codes that a run has room for; 0 where there is room for its own.
+    scales : IN float32, by code, or (0,)
+        Codes pass by lines of thresholds, or where there are no scales, up to `limit`.
+    bases, factors : IN float32 (n_lines,)
         Of `stage_lines`.
-    planes, sums, squares : IN, of `quantised_queries`
-    totals, limits : int32 (≥ BLOCK,), float32 (STRIDE,)
+    limit : IN int32
+    planes : IN uint64 (3, n_words)
+    totals, limits : int32 (≥ the longest run + WHOLE,), float32 (STRIDE,)
         Room to work in.
-    selected : OUT int32 (n_queries, ≥ n_tested)
+    found : OUT int32
+    count : IN int
+        How many are there already.
     """
-    n_queries, n_words, n_lines = planes.shape[0], top_blocks.shape[1], test[1].shape[0]
-    bases = np.empty((n_queries, n_lines), dtype=np.float32)
-    factors, used = np.empty_like(bases), np.empty(n_queries, dtype=np.int64)
-    for q in range(n_queries):
-        used[q] = stage_lines(stage, n_words, sums[q], squares[q], test, bases[q], factors[q])
-    n = np.zeros(n_queries, dtype=np.int64)
-    for block in range(top_blocks.shape[0]):
-        first = block * BLOCK
-        size = min(BLOCK, n_tested - first)
-        for q in range(n_queries):
-            n[q] = _units_of_block(
-                top_blocks[block].reshape(-1),
-                n_words,
-                top_scales[first : first + size],
-                first,
-                bases[q, : used[q]],
-                factors[q, : used[q]],
-                planes[q],
-                totals,
-                limits,
-                selected[q],
-                n[q],
-            )
-    return n
-
-
-@fast_kernel
-def _units_of_groups(
-    groups, group_offsets, words, n_words, scales, bases, factors, planes, totals, limits, selected
-):
-    """Collect the units of some groups that pass; return them counted, and all."""
-    groups, group_offsets, words = borrowed(groups), borrowed(group_offsets), borrowed(words)
+    runs, offsets, words = borrowed(runs), borrowed(offsets), borrowed(words)
     scales, bases, factors = borrowed(scales), borrowed(bases), borrowed(factors)
     planes, totals = borrowed(planes), borrowed(totals)
-    selected, limits = borrowed(selected), borrowed(limits)
-    count = n_units = 0
-    for i in range(groups.shape[0]):
-        if i + _UNITS_AHEAD < groups.shape[0]:
-            ahead = groups[i + _UNITS_AHEAD]
-            first, last = group_offsets[ahead] * n_words, group_offsets[ahead + 1] * n_words
-            for position in range(first, last, 8):
+    limits, found = borrowed(limits), borrowed(found)
+    n_codes = 0
+    for i in range(runs.shape[0]):
+        if i + _RUNS_AHEAD < runs.shape[0]:
+            ahead = runs[i + _RUNS_AHEAD]
+            for position in range(offsets[ahead] * n_words, offsets[ahead + 1] * n_words, 8):
                 prefetch(words, position)
-        start, stop = group_offsets[groups[i]], group_offsets[groups[i] + 1]
-        n_units += stop - start
+        start, stop = offsets[runs[i]], offsets[runs[i] + 1]
         size = stop - start
-        scan_run(words, start, size, n_words, planes, totals)
-        run_scales = scales[start:stop]
-        count = collect_units(
-            totals[:size], run_scales, start, bases, factors, STRIDE, limits, selected, count
-        )
-    return count, n_units
-
-
-@fast_kernel
-def _members_of_units(chosen, offsets, prefix, n_prefix, limit, planes, totals, candidates):
-    """Collect the members of some units whose first words pass; return them counted, and all."""
-    chosen, offsets, prefix = borrowed(chosen), borrowed(offsets), borrowed(prefix)
-    planes, totals, candidates = borrowed(planes), borrowed(totals), borrowed(candidates)
-    count = n_members = 0
-    for i in range(chosen.shape[0]):
-        if i + _UNITS_AHEAD < chosen.shape[0]:
-            ahead = chosen[i + _UNITS_AHEAD]
-            for position in range(offsets[ahead] * n_prefix, offsets[ahead + 1] * n_prefix, 8):
-                prefetch(prefix, position)
-        start, stop = offsets[chosen[i]], offsets[chosen[i] + 1]
-        n_members += stop - start
-        size = stop - start
-        filled = scan_run(prefix, start, size, n_prefix, planes, totals)
-        count = collect_members(totals[:filled], size, start, limit, STRIDE, candidates, count)
-    return count, n_members
+        n_codes += size
+        # Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24 done
+        # one by one. What is read beyond it are words of neighbours, and their sums mean nothing.
+        step = stride if stride > 0 else size
+        run = words[start * n_words :]
+        filled, room = -(-size // WHOLE) * WHOLE, run.shape[0] - (n_words - 1) * step
+        filled = filled if filled < room else room
+        disagreements(run, step, n_words, planes, totals[:filled])
+        if scales.shape[0] == 0:
+            count = collect_members(totals[:filled], size, start, limit, STRIDE, found, count)
+        else:
+            sizes = scales[start:stop]
+            count = collect_units(
+                totals[:size], sizes, start, bases, factors, STRIDE, limits, found, count
+            )
+    return count, n_codes
 
 
 @fast_kernel
@@ -181,7 +147,7 @@ def _rows_of_slots(candidates, run_rows, homes, selected, is_selected):
 
 
 @fast_kernel
-def _members_by_codes(candidates, codes, n_words, scales, bases, factors, planes, vectors, dim):
+def _members_by_codes(candidates, codes, scales, bases, factors, planes, vectors):
     """Keep the candidates whose whole code passes, in place; return how many are kept.
 
     Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score:
@@ -191,14 +157,14 @@ def _members_by_codes(candidates, codes, n_words, scales, bases, factors, planes
     bases, factors, vectors = borrowed(bases), borrowed(factors), borrowed(vectors)
     planes = borrowed(planes)
     signs, low, high = planes[0], planes[1], planes[2]
-    count = 0
+    n_words, dim, count = codes.shape[1], vectors.shape[1], 0
     for i in range(candidates.shape[0]):
         if i + _CODES_AHEAD < candidates.shape[0]:
             ahead = np.int64(candidates[i + _CODES_AHEAD]) * n_words
             prefetch(codes, ahead)
             prefetch(codes, ahead + n_words - 1)
         row = np.int64(candidates[i])
-        p = disagreement(codes[row * n_words : (row + 1) * n_words], signs, low, high)
+        p = disagreement(codes[row], signs, low, high)
         if np.float32(2 * p) <= highest(bases, factors, scales[row]):
             candidates[count] = candidates[i]
             count += 1
@@ -310,33 +276,53 @@ def search_codes(
     n_queries, n_words = queries.shape[0], codes.shape[1]
     n_units, n_slots = run_offsets.shape[0] - 1, run_offsets[-1]
     n_prefix = prefix.shape[0] // n_slots
-    n_groups = group_offsets.shape[0] - 1
-    n_top = n_groups if n_groups > 0 else n_tested
+    n_groups, n_blocks, n_top_words = group_offsets.shape[0] - 1, top_blocks.shape[0], top_blocks.shape[1]
+    n_top, top_stage = (n_groups, GROUP_STAGE) if n_groups > 0 else (n_tested, UNIT_STAGE)
     planes, sums, squares = quantised_queries(tested, flips, steps, top)
     test = slack, tested_at, gain, scale_ranges
 
-    bases, factors = np.empty_like(tested_at), np.empty_like(tested_at)
-    in_top = np.empty((n_queries, max(n_top, n_units)), dtype=np.int32)
-    totals = np.empty(max(largest_run + WHOLE, BLOCK), dtype=np.int32)
+    lines = np.empty((n_queries + 1, 2, tested_at.shape[0]), dtype=np.float32)
+    bases, factors = lines[n_queries, 0], lines[n_queries, 1]
     limits = np.empty(STRIDE, dtype=np.float32)
-    n_in_top = _select_from_blocks(
-        top_blocks,
-        top_scales,
-        n_top,
-        GROUP_STAGE if n_groups > 0 else UNIT_STAGE,
-        test,
-        planes,
-        sums,
-        squares,
-        totals,
-        limits,
-        in_top,
-    )
+    totals = np.empty(largest_run + WHOLE + BLOCK, dtype=np.int32)
+    in_top = np.empty((n_queries, n_top + n_units), dtype=np.int32)
+    selected, candidates = np.empty(n_units, dtype=np.int32), np.empty(n_slots, dtype=np.int32)
+    is_selected = np.empty(n_units if run_rows.shape[0] > 0 else 0, dtype=np.bool_)
+    is_selected[:] = False
+    anything = np.int32(0)
 
-    selected = np.empty(n_units, dtype=np.int32)
-    candidates = np.empty(n_slots, dtype=np.int32)
-    is_selected = np.zeros(n_units if run_rows.shape[0] > 0 else 0, dtype=np.bool_)
-    flat_codes, flat_vectors = codes.reshape(-1), vectors.reshape(-1)
+    # All queries meet a block while it is in cache.
+    of_top = np.empty((3, n_queries + n_blocks + 1), dtype=np.int64)
+    n_in_top, n_lines_of, block_offsets = of_top[0], of_top[1], of_top[2]
+    for q in range(n_queries):
+        n_in_top[q] = 0
+        n_lines_of[q] = stage_lines(
+            top_stage, n_top_words, sums[q], squares[q], test, lines[q, 0], lines[q, 1]
+        )
+    for block in range(n_blocks):
+        block_offsets[block] = block * BLOCK
+    block_offsets[n_blocks] = n_top
+    flat_blocks = top_blocks.reshape(-1)
+    for block in range(n_blocks):
+        selected[0] = block
+        for q in range(n_queries):
+            n_in_top[q], _ = _pass_runs(
+                selected[:1],
+                block_offsets,
+                flat_blocks,
+                n_top_words,
+                BLOCK,
+                top_scales,
+                lines[q, 0, : n_lines_of[q]],
+                lines[q, 1, : n_lines_of[q]],
+                anything,
+                planes[q],
+                totals,
+                limits,
+                in_top[q],
+                n_in_top[q],
+            )
+
     count = 0
     for q in range(n_queries):
         bounds[q] = count
@@ -346,37 +332,48 @@ def search_codes(
             n_lines = stage_lines(
                 UNIT_STAGE, n_unit_words, sums[q], squares[q], test, bases, factors
             )
-            n_selected, n_in_groups = _units_of_groups(
+            n_selected, n_in_groups = _pass_runs(
                 in_top[q, : n_in_top[q]],
                 group_offsets,
                 unit_runs,
                 n_unit_words,
+                0,
                 unit_scales,
                 bases[:n_lines],
                 factors[:n_lines],
+                anything,
                 planes[q],
                 totals,
                 limits,
                 selected,
+                0,
             )
             n_tests += n_in_groups
         else:
-            selected[:n_selected] = in_top[q, :n_selected]
+            for i in range(n_selected):
+                selected[i] = in_top[q, i]
         for unit in range(n_tested, n_units):
             selected[n_selected] = unit
             n_selected += 1
 
         n_lines = stage_lines(PREFIX_STAGE, n_prefix, sums[q], squares[q], test, bases, factors)
-        limit = highest(bases[:n_lines], factors[:n_lines], scale_ranges[PREFIX_STAGE, 0])
-        n_candidates, n_members = _members_of_units(
+        scale = scale_ranges[PREFIX_STAGE, 0]
+        limit = whole_half(highest(bases[:n_lines], factors[:n_lines], scale))
+        n_candidates, n_members = _pass_runs(
             selected[:n_selected],
             run_offsets,
             prefix,
             n_prefix,
-            whole_half(limit),
+            0,
+            unit_scales[:0],
+            bases,
+            factors,
+            limit,
             planes[q],
             totals,
+            limits,
             candidates,
+            0,
         )
         if run_rows.shape[0] > 0:
             n_candidates = _rows_of_slots(
@@ -387,19 +384,18 @@ def search_codes(
         n_lines = stage_lines(CODE_STAGE, n_words, sums[q], squares[q], test, bases, factors)
         n_exact = _members_by_codes(
             candidates[:n_candidates],
-            flat_codes,
-            n_words,
+            codes,
             code_scales,
             bases[:n_lines],
             factors[:n_lines],
             planes[q],
-            flat_vectors,
-            vectors.shape[1],
+            vectors,
         )
         count = _matches(
             queries[q], candidates[:n_exact], vectors, keys, similarity, ids, scores, count
         )
         sort_hits(ids, scores, bounds[q], count)
-        fill_counts(counts[q], n_tests, n_selected, n_members, n_candidates, n_exact)
+        counts[q, 0], counts[q, 1], counts[q, 2] = n_tests, n_selected, n_members
+        counts[q, 3], counts[q, 4] = n_candidates, n_exact
     bounds[n_queries] = count
     return count

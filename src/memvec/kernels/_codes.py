@@ -12,22 +12,6 @@ _ONE = np.uint64(1)
 
 
 @fast_kernel
-def pack_signs(rotated, words):
-    """Fill the words with one bit an entry: 1 where it is positive.
-
-    Parameters
-    ----------
-    rotated : IN float32 (n_words * 64,)
-    words : OUT uint64 (n_words,)
-    """
-    for w in range(words.shape[0]):
-        word = np.uint64(0)
-        for bit in range(WORD):
-            word |= np.uint64(rotated[w * WORD + bit] > 0) << np.uint64(bit)
-        words[w] = word
-
-
-@fast_kernel
 def encode_rows(rotated, prefix_words, codes, prefix_sums, full_sums):
     """Fill codes and the sums of magnitudes that scale their estimates.
 
@@ -36,12 +20,17 @@ def encode_rows(rotated, prefix_words, codes, prefix_sums, full_sums):
     rotated : IN float32 (n_vectors, n_words * 64)
     prefix_words : IN int
     codes : OUT uint64 (n_vectors, n_words)
+        One bit an entry: 1 where it is positive.
     prefix_sums, full_sums : OUT float32 (n_vectors,)
         Σ|x′ᵢ| over the first words, and over all.
     """
     for row in range(rotated.shape[0]):
         values = rotated[row]
-        pack_signs(values, codes[row])
+        for w in range(codes.shape[1]):
+            word = np.uint64(0)
+            for bit in range(WORD):
+                word |= np.uint64(values[w * WORD + bit] > 0) << np.uint64(bit)
+            codes[row, w] = word
         total = np.float32(0.0)
         for i in range(prefix_words * WORD):
             total += abs(values[i])
@@ -70,12 +59,14 @@ def quantise_query(rotated, steps, top, signs, low, high, sums, squares):
     sums, squares : OUT float32 (n_words,)
         Σv and Σv² over the words so far, the latter at least 1.
     """
-    total, energy = np.float32(0.0), np.float32(0.0)
+    total, energy, one = np.float32(0.0), np.float32(0.0), np.float32(1.0)
+    highest = np.float32(top) + np.float32(0.25)
     for w in range(signs.shape[0]):
         sign = first = second = np.uint64(0)
         for bit in range(WORD):
             value = rotated[w * WORD + bit]
-            level = min(abs(value) * steps + np.float32(0.5), np.float32(top) + np.float32(0.25))
+            level = abs(value) * steps + np.float32(0.5)
+            level = highest if highest < level else level
             v = np.int64(level)
             at = np.uint64(bit)
             sign |= np.uint64(value > 0) << at
@@ -85,7 +76,7 @@ def quantise_query(rotated, steps, top, signs, low, high, sums, squares):
             energy += np.float32(v * v)
         signs[w], low[w], high[w] = sign, first, second
         # A query without a level so far has no noise either; 1 keeps what divides by it finite.
-        sums[w], squares[w] = total, max(energy, np.float32(1.0))
+        sums[w], squares[w] = total, energy if energy > one else one
 
 
 @inner_kernel
@@ -105,20 +96,15 @@ def disagreement(words, signs, low, high):
 
 
 @inner_kernel
-def _add_word(run, sign, low, high, first, totals):
-    """Add one word of each code of a run to their disagreements; `first` starts them at zero."""
-    if first:
-        for j in range(totals.shape[0]):
-            differ = run[j] ^ sign
-            totals[j] = np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
-    else:
-        for j in range(totals.shape[0]):
-            differ = run[j] ^ sign
-            totals[j] += np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
+def _one_word(run, sign, low, high, totals):
+    """Fill the disagreements of codes of one word."""
+    for j in range(totals.shape[0]):
+        differ = run[j] ^ sign
+        totals[j] = np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
 
 
 @inner_kernel
-def _add_two_words(run, other, signs, low, high, w, totals):
+def _two_words(run, other, signs, low, high, w, totals):
     """Add words w and w + 1 of each code of a run: one store for two loads."""
     s0, l0, h0 = signs[w], low[w], high[w]
     s1, l1, h1 = signs[w + 1], low[w + 1], high[w + 1]
@@ -150,7 +136,7 @@ def _three_words(first, second, third, signs, low, high, totals):
 
 
 @inner_kernel
-def disagreements(words, stride, n_words, signs, low, high, totals):
+def disagreements(words, stride, n_words, planes, totals):
     """Fill the disagreements of a run of codes stored word by word.
 
     Parameters
@@ -161,17 +147,20 @@ def disagreements(words, stride, n_words, signs, low, high, totals):
     stride : IN int
     n_words : IN int
         How many words to compare.
-    signs, low, high : IN uint64 (≥ n_words,)
+    planes : IN uint64 (3, ≥ n_words)
+        Signs, and the two bits of the levels.
     totals : OUT int32 (n_codes,)
     """
-    # Slices, because an index that is computed might be negative, and is then not vectorised.
-    if n_words == 3:
-        _three_words(words, words[stride:], words[2 * stride :], signs, low, high, totals)
-        return
+    signs, low, high = planes[0], planes[1], planes[2]
     w = 0
-    while w + 2 <= n_words:
+    # Slices, because an index that is computed might be negative, and is then not vectorised.
+    if n_words == 1:
+        _one_word(words, signs[0], low[0], high[0], totals)
+        w = 1
+    elif n_words & 1:
+        _three_words(words, words[stride:], words[2 * stride :], signs, low, high, totals)
+        w = 3
+    while w < n_words:
         run, other = words[w * stride :], words[(w + 1) * stride :]
-        _add_two_words(run, other, signs, low, high, w, totals)
+        _two_words(run, other, signs, low, high, w, totals)
         w += 2
-    if w < n_words:
-        _add_word(words[w * stride :], signs[w], low[w], high[w], w == 0, totals)

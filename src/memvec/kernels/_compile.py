@@ -22,6 +22,7 @@ class Kernel:
         update_wrapper(self, function)
         self._function, self._options = function, options
         self._dispatcher: Any = None
+        self._inner_dispatcher: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
         return (self._made() if self._dispatcher is None else self._dispatcher)(*arguments)
@@ -31,7 +32,15 @@ class Kernel:
         # is being made has no function yet.
         if "_function" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no {name!r} yet", name=name)
-        return getattr(self._made(), name)
+        return getattr(self._inner(), name)
+
+    def _inner(self):
+        from memvec.kernels._dispatcher import inner
+
+        with _LOCK:  # two would be compiled twice
+            if self._inner_dispatcher is None:
+                self._inner_dispatcher = inner(self._function, self._options)
+        return self._inner_dispatcher
 
     def _made(self) -> Any:
         from memvec.kernels._dispatcher import dispatcher

@@ -22,12 +22,19 @@ _NOTICE_UNKEPT = (
 def dispatcher(function: Any, options: dict[str, Any]) -> Any:
     """Return a function's dispatcher, which caches on disk where numba finds a place for it."""
     try:
-        return numba.njit(nogil=True, cache=True, **options)(function)
+        return numba.njit(nogil=True, cache=True, no_cfunc_wrapper=True, **options)(function)
     except RuntimeError as error:  # numba has no class of its own for it
         if "no locator available" not in str(error):
             raise
     _CompileNotice.text = _NOTICE_UNKEPT
     return numba.njit(nogil=True, **options)(function)
+
+
+def inner(function: Any, options: dict[str, Any]) -> Any:
+    made = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)(function)
+    template = made.get_call_template
+    made.get_call_template = lambda args, kws: template(tuple(map(numba.types.unliteral, args)), kws)
+    return made
 
 
 class _CompileNotice(event.Listener):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import inner_kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel
 
 # Beyond every disagreement: at most 3 a bit.
 _LARGE = 2.0**30
@@ -55,7 +55,7 @@ def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, f
     return count
 
 
-@inner_kernel
+@fast_kernel
 def stage_lines(stage, n_words, sums, squares, test, bases, factors):
     """Fill the lines of thresholds of a stage for one query; return how many there are.
 
@@ -81,7 +81,8 @@ def highest(bases, factors, scale):
     """Return the most that a code of a scale may disagree, over the lines of thresholds."""
     limit = bases[0] - factors[0] * scale
     for line in range(1, bases.shape[0]):
-        limit = max(limit, bases[line] - factors[line] * scale)
+        other = bases[line] - factors[line] * scale
+        limit = other if other > limit else limit
     return limit
 
 
@@ -89,4 +90,6 @@ def highest(bases, factors, scale):
 def whole_half(value):
     """Return ⌊value/2⌋ as an int32, however large: 2p ≤ value is p ≤ ⌊value/2⌋."""
     half = np.floor(np.float64(value) * 0.5)
-    return np.int32(min(max(half, -_LARGE), _LARGE))
+    if half > _LARGE:
+        return np.int32(_LARGE)
+    return np.int32(half if half > -_LARGE else -_LARGE)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel, kernel
+from memvec.kernels._compile import fast_kernel
 from memvec.kernels._scores import dot
 
 # A vector that lies on its unit has no residual; this much is taken for one.
 _LEAST_RESIDUAL = np.float32(1e-6)
 
 
-@kernel
+@fast_kernel
 def keep_nearest(scores, near):
     """Fill the columns of the highest scores of each row, falling; equal ones in rising order.
 
@@ -91,17 +91,16 @@ def second_of_groups(rows, near, starts, units, homes, pull, least_share, second
     for i in range(rows.shape[0]):
         home, least = homes[i], np.float32(np.inf)
         own = dot(rows[i], units[home])
-        residual = max(one - own * own, _LEAST_RESIDUAL)
+        residual = one - own * own
+        residual = residual if residual > _LEAST_RESIDUAL else _LEAST_RESIDUAL
+        lowest = least_share * own
+        lowest = lowest if lowest > np.float32(0.0) else np.float32(0.0)
         seconds[i] = home
         for group in near[i]:
             for unit in range(starts[group], starts[group + 1]):
                 score = dot(rows[i], units[unit])
                 left = one - score * score
-                if (
-                    unit == home
-                    or left >= least
-                    or score <= max(least_share * own, np.float32(0.0))
-                ):
+                if unit == home or left >= least or score <= lowest:
                     continue
                 # r′ᵀr, as x, the home h and the unit u tell: 1 − (xᵀh)² − xᵀu(xᵀu − xᵀh·hᵀu).
                 along = residual - score * (score - own * dot(units[unit], units[home]))

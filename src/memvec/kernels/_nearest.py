@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import inline_kernel, kernel
+from memvec.kernels._compile import fast_kernel, inline_kernel
 
 _SIGN = np.int32(31)
 _MAGNITUDE = np.int32(0x7FFFFFFF)
@@ -21,7 +21,7 @@ def _sortable(bits):
     return bits ^ ((bits >> _SIGN) & _MAGNITUDE)
 
 
-@kernel
+@fast_kernel
 def _top_two(scores):
     """Return the two highest of a row of sortable scores; they are equal where the highest repeats.
 
@@ -38,7 +38,7 @@ def _top_two(scores):
     return first, first if copies > 1 else second
 
 
-@kernel
+@fast_kernel
 def keep_best(products, units, rows, best, second, labels):
     """Merge a block of scores into each vector's best unit, best and second-best score.
 

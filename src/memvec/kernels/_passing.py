@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._bits import popcount
-from memvec.kernels._codes import disagreements
 from memvec.kernels._compile import inner_kernel
 
 # Codes that are compared at a time, one bit each. It is passed as a value: a constant trip count
@@ -44,7 +43,8 @@ def collect_units(totals, scales, first, bases, factors, stride, limits, selecte
         for line in range(1, bases.shape[0]):
             base, factor = bases[line], factors[line]
             for j in range(some.shape[0]):
-                limits[j] = max(limits[j], base - factor * sizes[j])
+                limit = base - factor * sizes[j]
+                limits[j] = limit if limit > limits[j] else limits[j]
         passed = np.uint64(0)
         for j in range(some.shape[0]):
             passed |= np.uint64(np.float32(2 * some[j]) <= limits[j]) << np.uint64(j)
@@ -68,18 +68,3 @@ def collect_members(totals, size, first, limit, stride, candidates, count):
             passed &= (_ONE << np.uint64(size - start)) - _ONE
         count = _append_ones(passed, first + start, candidates, count)
     return count
-
-
-@inner_kernel
-def scan_run(words, start, size, n_words, planes, totals):
-    """Fill the disagreements of one run of codes, a unit's or a group's; return how many.
-
-    Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24 done one
-    by one. What is read beyond the run are words of its neighbours, and their sums mean nothing.
-    """
-    first = start * n_words
-    room = words.shape[0] - first - (n_words - 1) * size
-    filled = min(-(-size // WHOLE) * WHOLE, room)
-    signs, low, high = planes[0], planes[1], planes[2]
-    disagreements(words[first:], size, n_words, signs, low, high, totals[:filled])
-    return filled

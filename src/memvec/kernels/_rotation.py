@@ -45,7 +45,9 @@ def rotate(vector, flips, scratch, rotated):
     rotated : OUT float32 (padded_dim,), padded_dim ≥ dim
     """
     dim = vector.shape[0]
-    rotated[:dim] = vector
+    # Entry by entry: for a slice, numba compiles the texts of errors, too, which takes seconds.
+    for i in range(dim):
+        rotated[i] = vector[i]
     rotated[dim:] = np.float32(0.0)
     for turn in range(flips.shape[0]):
         signs = flips[turn]

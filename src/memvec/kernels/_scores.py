@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import inner_kernel, kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel, kernel
 from memvec.types import Float32Array, Float64Array, IntArray
 
 # Partial sums of the canonical score. Eight float64 fill the widest vector register.
@@ -41,7 +41,7 @@ def canonical_score(left, right):
     return total
 
 
-@kernel
+@fast_kernel
 def _canonical_score_pairs(left, right, left_rows, right_rows, scores):
     for i in range(left_rows.shape[0]):
         scores[i] = canonical_score(left[left_rows[i]], right[right_rows[i]])
@@ -52,7 +52,9 @@ def canonical_score_pairs(
 ) -> Float64Array:
     """Return the canonical scores of the pairs ``(left[left_rows[i]], right[right_rows[i]])``."""
     scores = np.empty(len(left_rows), dtype=np.float64)
-    _canonical_score_pairs(left, right, left_rows, right_rows, scores)
+    # The rows of np.nonzero lie two apart; for such arrays a kernel would be compiled once more.
+    rows = np.ascontiguousarray(left_rows), np.ascontiguousarray(right_rows)
+    _canonical_score_pairs(left, right, *rows, scores)
     return scores
 
 
@@ -64,7 +66,8 @@ def float32_slack(dim):
     Accuracy and Stability of Numerical Algorithms, section 3.1). Two more u are for rounding the
     limit, a tenth for rows that are a little longer than 1.
     """
-    return max(1e-5, 1.1 * (dim + 2) * 2.0**-24)
+    error = 1.1 * (dim + 2) * 2.0**-24
+    return error if error > 1e-5 else 1e-5
 
 
 @inner_kernel

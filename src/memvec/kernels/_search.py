@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel, inner_kernel, kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._scores import canonical_score, dot, float32_slack
 
 # A match is a pair whose canonical score reaches the similarity less this.
 MATCH_SLACK = 1e-6
-# What a search counts for each query; see `fill_counts`.
+# What a search counts for each query: unit tests, units visited, members tested, codes tested,
+# exact products.
 N_COUNTS = 5
 
 
@@ -45,13 +46,6 @@ def keep_match(query, vectors, row, key, similarity, ids, scores, count):
 
 
 @inner_kernel
-def fill_counts(counts, unit_tests, units_visited, members_tested, codes_tested, exact_products):
-    """Fill what the search of a query counts, in this order."""
-    counts[0], counts[1], counts[2] = unit_tests, units_visited, members_tested
-    counts[3], counts[4] = codes_tested, exact_products
-
-
-@inner_kernel
 def is_allowed(row, keys, allowed):
     """Tell whether the member of a row may be a hit; all may where `allowed` is empty.
 
@@ -84,7 +78,7 @@ def keep_allowed(candidates, keys, allowed):
     return count
 
 
-@kernel
+@inner_kernel
 def _before(scores, ids, left, right):
     """Tell whether a hit comes before another: the higher score, then the lower id."""
     if scores[left] != scores[right]:
@@ -92,39 +86,34 @@ def _before(scores, ids, left, right):
     return ids[left] < ids[right]
 
 
-@kernel
-def _sift_down(ids, scores, start, root, size):
-    """Let the hit at `root` sink until both hits below it come before it."""
-    while True:
-        child = 2 * root + 1
-        if child >= size:
-            return
-        if child + 1 < size and _before(scores, ids, start + child, start + child + 1):
-            child += 1
-        if not _before(scores, ids, start + root, start + child):
-            return
-        a, b = start + root, start + child
-        ids[a], ids[b] = ids[b], ids[a]
-        scores[a], scores[b] = scores[b], scores[a]
-        root = child
-
-
-@kernel
+@fast_kernel
 def sort_hits(ids, scores, start, stop):
     """Order the hits from `start` to `stop` by falling score and then by id, in place.
 
-    Hits beyond the capacity of `ids` are asked for again, and nothing is ordered.
+    Hits beyond the capacity of `ids` are asked for again, and nothing is ordered. It is a heap
+    sort: first each root sinks, from the last to the first, then the first of the heap goes behind
+    the rest of it, again and again.
     """
     if stop > ids.shape[0]:
         return
     size = stop - start
-    for root in range(size // 2 - 1, -1, -1):
-        _sift_down(ids, scores, start, root, size)
-    for last in range(size - 1, 0, -1):
-        a, b = start, start + last
-        ids[a], ids[b] = ids[b], ids[a]
-        scores[a], scores[b] = scores[b], scores[a]
-        _sift_down(ids, scores, start, 0, last)
+    half = size // 2
+    ids, scores = ids[start:stop], scores[start:stop]
+    for step in range(half + size - 1):
+        root, left = half - 1 - step, size
+        if step >= half:
+            root, left = 0, size - 1 - (step - half)
+            ids[0], ids[left] = ids[left], ids[0]
+            scores[0], scores[left] = scores[left], scores[0]
+        while 2 * root + 1 < left:
+            child = 2 * root + 1
+            if child + 1 < left and _before(scores, ids, child, child + 1):
+                child += 1
+            if not _before(scores, ids, root, child):
+                break
+            ids[root], ids[child] = ids[child], ids[root]
+            scores[root], scores[child] = scores[child], scores[root]
+            root = child
 
 
 @fast_kernel
@@ -207,7 +196,8 @@ def search_vectors(
                 scored += 1
                 count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
         sort_hits(ids, scores, bounds[q], count)
-        fill_counts(counts[q], n_tested, visited, members, 0, scored)
+        counts[q, 0], counts[q, 1], counts[q, 2] = n_tested, visited, members
+        counts[q, 3], counts[q, 4] = 0, scored
     bounds[queries.shape[0]] = count
     return count
 

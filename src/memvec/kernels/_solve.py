@@ -97,33 +97,17 @@ def _substitute(lower, right, solution):
 
 
 @kernel
-def _solve_by_eigenvalues(matrix, ridge, right, solution):
-    """Solve on the eigenvectors whose eigenvalue is above the cut; the minimum-norm solution."""
-    values, basis = np.linalg.eigh(matrix)
-    n = values.shape[0]
-    limit = EIGENVALUE_CUT * values[n - 1]
-    solution[:] = 0.0
-    for i in range(n):
-        if values[i] > limit:
-            weight = 0.0
-            for k in range(n):
-                weight += basis[k, i] * right[k]
-            weight /= values[i] + ridge
-            for k in range(n):
-                solution[k] += weight * basis[k, i]
+def solve_regular(matrix, ridge, right, lower, inverse, solution):
+    """Solve (G + ridge I) solution = right for a symmetric G; False where eigenvalues must decide.
 
-
-@kernel
-def solve_gram(matrix, ridge, right, lower, inverse, solution):
-    """Solve (G + ridge I) solution = right for a symmetric, positive semi-definite G.
-
-    Eigenvalues of G below 1e-6 of the largest are dropped. tr(G) bounds the largest eigenvalue from
+    Eigenvalues of G below 1e-6 of the largest are to be dropped. tr(G) bounds the largest from
     above and 1/tr(G⁻¹) the smallest from below, so most systems are seen to need no cut, and a
-    Cholesky factorisation is enough; the others get their eigenvalues. NaN or infinity in, NaN out.
+    Cholesky factorisation is enough. NaN or infinity in, NaN out.
 
     Parameters
     ----------
     matrix : IN float64 (n, n)
+        Changed where `ridge` is positive.
     ridge : IN float64
     right : IN float64 (n,)
     lower, inverse : scratch float64 (n, n)
@@ -134,16 +118,15 @@ def solve_gram(matrix, ridge, right, lower, inverse, solution):
     for i in range(n):
         trace += matrix[i, i]
     if not np.isfinite(trace):
-        solution[:] = np.nan  # the eigenvalues of such a matrix would raise, far from the caller
-        return
-    regular = _cholesky(matrix, lower)
-    if regular:
-        regular = trace * _trace_of_inverse(lower, inverse) * EIGENVALUE_CUT < 1.0
-    if not regular:
-        _solve_by_eigenvalues(matrix, ridge, right, solution)
-        return
+        solution[:] = np.nan
+        return True
+    if not _cholesky(matrix, lower):
+        return False
+    if not trace * _trace_of_inverse(lower, inverse) * EIGENVALUE_CUT < 1.0:
+        return False
     if ridge > 0.0:
         for i in range(n):
             matrix[i, i] += ridge
         _cholesky(matrix, lower)
     _substitute(lower, right, solution)
+    return True
