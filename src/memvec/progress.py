@@ -7,6 +7,11 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 Advance = Callable[[int], None]
 
@@ -15,6 +20,8 @@ Advance = Callable[[int], None]
 _UNPRINTABLE = re.compile(
     "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200e\\u200f\\u2028-\\u202e\\u2066-\\u2069\\ud800-\\udfff]"
 )
+
+_SHOWN: Progress | None = None
 
 
 def printable(text: str) -> str:
@@ -28,25 +35,28 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-@contextmanager
-def progress_bar(description: str, total: int, show: bool | None = None) -> Iterator[Advance]:
-    """Show a bar while the block runs; the block calls the yielded function with steps done.
+def in_notebook() -> bool:
+    """Tell whether the program runs in a notebook, whose page shows what goes to stderr."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
 
-    Parameters
-    ----------
-    description : str
-        What is being done, a few words.
-    total : int
-        The number of steps.
-    show : bool, optional
-        True or False to force it; None shows it when stderr is a terminal.
-    """
-    if not (sys.stderr.isatty() if show is None else show):
-        yield lambda steps: None
+
+def _is_shown(show: bool | None) -> bool:
+    if show is not None:
+        return show
+    # rich draws in notebooks by ipywidgets, and warns where they are missing.
+    return sys.stderr.isatty() or (in_notebook() and find_spec("ipywidgets") is not None)
+
+
+@contextmanager
+def _bars() -> Iterator[Progress]:
+    """Yield the bars on show, else new ones: two at once would write over each other."""
+    global _SHOWN
+    if _SHOWN is not None:
+        yield _SHOWN
         return
     # rich takes some 25 ms to import, so only those who watch pay for it.
     from rich.console import Console
-    from rich.markup import escape
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -61,9 +71,39 @@ def progress_bar(description: str, total: int, show: bool | None = None) -> Iter
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(escape(printable(description)), total=total)
-        yield lambda steps: bar.advance(task, steps)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
+        _SHOWN = bars
+        try:
+            yield bars
+        finally:
+            _SHOWN = None
+
+
+@contextmanager
+def progress_bar(description: str, total: int, show: bool | None = None) -> Iterator[Advance]:
+    """Show a bar while the block runs; the block calls the yielded function with steps done.
+
+    Parameters
+    ----------
+    description : str
+        What is being done, a few words.
+    total : int
+        The number of steps.
+    show : bool, optional
+        True or False to force it; None shows it when stderr is a terminal, and in notebooks that
+        have ipywidgets.
+    """
+    if not _is_shown(show):
+        yield lambda steps: None
+        return
+    from rich.markup import escape
+
+    with _bars() as bars:
+        task = bars.add_task(escape(printable(description)), total=total)
+        try:
+            yield lambda steps: bars.advance(task, steps)
+        finally:
+            bars.remove_task(task)
 
 
 @contextmanager
@@ -75,10 +115,10 @@ def waiting_for(what: str, show: bool | None = None) -> Iterator[None]:
     what : str
         A sentence.
     show : bool, optional
-        True or False to force the line; None shows it when stderr is a terminal. Elsewhere the
-        sentence goes to the logger "memvec", at the level INFO.
+        True or False to force the line; None shows it where bars are shown. Elsewhere the sentence
+        goes to the logger "memvec", at the level INFO.
     """
-    if not (sys.stderr.isatty() if show is None else show):
+    if not _is_shown(show):
         logging.getLogger("memvec").info(what)
         yield
         return
@@ -89,4 +129,4 @@ def waiting_for(what: str, show: bool | None = None) -> Iterator[None]:
         yield
 
 
-__all__ = ["Advance", "printable", "progress_bar", "waiting_for"]
+__all__ = ["Advance", "in_notebook", "printable", "progress_bar", "waiting_for"]

@@ -1,5 +1,4 @@
 import copy
-import logging
 import os
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba.core.event import install_listener
 
 import naive
 from memvec.kernels import (
@@ -22,7 +20,7 @@ from memvec.kernels import (
     run_blocks,
     score_units,
 )
-from memvec.kernels._compile import kernel
+from memvec.kernels._compile import fast_kernel, kernel
 from strategies import seeds
 
 
@@ -58,7 +56,7 @@ def test_canonical_score_keeps_its_order_when_a_fast_kernel_compiles_it_first(tm
     script.write_text(_FAST_CALLER)
     done = subprocess.run(
         [sys.executable, str(script)],
-        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        env={**os.environ, "MEMVEC_CACHE_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
@@ -160,45 +158,20 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     assert done.stdout.strip() == "7", done.stderr
 
 
-def test_compiling_is_announced_once(caplog):
-    from memvec.kernels._dispatcher import _CompileNotice
-
-    class Event:
-        def __init__(self, module):
-            function = type("Function", (), {"__module__": module})
-            self.data = {"dispatcher": type("Dispatcher", (), {"py_func": function})}
-
-    notice = _CompileNotice()
-    with caplog.at_level(logging.INFO, logger="memvec"):
-        notice.on_start(Event("other.module"))
-        notice.on_start(Event(None))
-        assert caplog.text == ""
-        notice.on_start(Event("memvec.kernels._scores"))
-        notice.on_start(Event("memvec.kernels._scores"))
-    assert caplog.text.count("compiling its loops") == 1
+@fast_kernel
+def _doubled(number):
+    return 2 * number
 
 
-def test_kernel_without_a_place_for_its_cache_is_compiled_without_one(monkeypatch, caplog):
-    from memvec.kernels import _dispatcher
-
-    monkeypatch.setattr("numba.config.CACHE_DIR", "")
-    monkeypatch.setattr(_dispatcher._CompileNotice, "text", _dispatcher._NOTICE)
-    made = {"__name__": "memvec.made_up"}
-    exec("def double(x):\n    return 2 * x", made)  # numba has no folder for what has no file
-    double = kernel(made["double"])
-    listening = install_listener("numba:compile", _dispatcher._CompileNotice())
-    with caplog.at_level(logging.INFO, logger="memvec"), listening:
-        assert double(21) == 42
-    assert "they are not kept" in caplog.text
+@fast_kernel
+def _sum_of_doubled(number):
+    return _doubled(3) + _doubled(number) + _doubled(4)
 
 
-def test_other_failure_of_a_decorator_is_not_hidden(monkeypatch):
-    def refuse(**options):
-        raise RuntimeError("out of order")
-
-    monkeypatch.setattr("numba.njit", refuse)
-    with pytest.raises(RuntimeError, match="out of order"):
-        kernel(len)([])
+def test_callee_is_compiled_once_whatever_numbers_it_is_given():
+    assert _sum_of_doubled(5) == 24
+    assert len(_doubled._callee.overloads) == 1
+    assert _doubled(7) == 14  # Python calls it, too
 
 
 def test_kernel_that_threads_call_first_at_once_is_made_once(monkeypatch):

@@ -104,8 +104,8 @@ def _pass_runs(
         start, stop = offsets[runs[i]], offsets[runs[i] + 1]
         size = stop - start
         n_codes += size
-        # Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24 done
-        # one by one. What is read beyond it are words of neighbours, and their sums mean nothing.
+        # Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24
+        # done one by one. What is read beyond it are words of neighbours, whose sums mean nothing.
         step = stride if stride > 0 else size
         run = words[start * n_words :]
         filled, room = -(-size // WHOLE) * WHOLE, run.shape[0] - (n_words - 1) * step
@@ -276,7 +276,11 @@ def search_codes(
     n_queries, n_words = queries.shape[0], codes.shape[1]
     n_units, n_slots = run_offsets.shape[0] - 1, run_offsets[-1]
     n_prefix = prefix.shape[0] // n_slots
-    n_groups, n_blocks, n_top_words = group_offsets.shape[0] - 1, top_blocks.shape[0], top_blocks.shape[1]
+    n_groups, n_blocks, n_top_words = (
+        group_offsets.shape[0] - 1,
+        top_blocks.shape[0],
+        top_blocks.shape[1],
+    )
     n_top, top_stage = (n_groups, GROUP_STAGE) if n_groups > 0 else (n_tested, UNIT_STAGE)
     planes, sums, squares = quantised_queries(tested, flips, steps, top)
     test = slack, tested_at, gain, scale_ranges

@@ -1,4 +1,4 @@
-"""How kernels are compiled: cached on disk, without the GIL, when they are first called."""
+"""How kernels are compiled: when they are first called, without the GIL, and kept on disk."""
 
 from __future__ import annotations
 
@@ -15,14 +15,26 @@ _LOCK = threading.Lock()
 class Kernel:
     """A function that numba compiles; numba itself is imported when the first one is called.
 
-    To numba, it is what it compiles to: a kernel calls another by its name.
+    It has two faces: what Python calls, which is kept on disk, and what other kernels call by its
+    name, which becomes a part of them. To numba, it is the second.
     """
 
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         update_wrapper(self, function)
         self._function, self._options = function, options
         self._dispatcher: Any = None
-        self._inner_dispatcher: Any = None
+        self._callee: Any = None
+
+    @property
+    def function(self) -> Any:
+        """What is compiled."""
+        return self._function
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether kernels that call it find it compiled, or take in its statements instead."""
+        inlined = "inline" in self._options
+        return inlined or (self._callee is not None and bool(self._callee.overloads))
 
     def __call__(self, *arguments: Any) -> Any:
         return (self._made() if self._dispatcher is None else self._dispatcher)(*arguments)
@@ -32,15 +44,12 @@ class Kernel:
         # is being made has no function yet.
         if "_function" not in vars(self):
             raise AttributeError(f"{type(self).__name__} has no {name!r} yet", name=name)
-        return getattr(self._inner(), name)
+        from memvec.kernels._dispatcher import callee
 
-    def _inner(self):
-        from memvec.kernels._dispatcher import inner
-
-        with _LOCK:  # two would be compiled twice
-            if self._inner_dispatcher is None:
-                self._inner_dispatcher = inner(self._function, self._options)
-        return self._inner_dispatcher
+        with _LOCK:
+            if self._callee is None:
+                self._callee = callee(self._function, self._options)
+        return getattr(self._callee, name)
 
     def _made(self) -> Any:
         from memvec.kernels._dispatcher import dispatcher
@@ -56,8 +65,9 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
     return lambda function: Kernel(function, options)
 
 
-# A kernel that does not say False is compiled with the setting of the first kernel that calls it,
-# and cached so: the canonical score would then be summed in any order.
+# A kernel that does not say False is compiled with the setting of the first kernel that calls it:
+# the canonical score would then be summed in any order. Where nothing is summed, the setting
+# changes nothing, and one for all saves time: numba learns what `+` means for each anew.
 kernel = _compiled(fastmath=False)
 fast_kernel = _compiled(fastmath=REORDER)
 inline_kernel = _compiled(fastmath=REORDER, inline="always")
