@@ -119,8 +119,11 @@ def test_several_files_follow_each_other(empty, vectors):
         (["a.npy", "--first-id", "3", "--ids", "x"], "Give --ids or --first-id, not both."),
         (["a.txt"], "'a.txt' does not end in one of .npy"),
         (["-"], "Lines of standard input need an 'id', or give --first-id."),
-        (["a.npy", "--ids", "name"], "Invalid value for '--ids' / '--id': it must be None for a file"),
-        (["a.npy", "--vectors", "x"], "Invalid value for '--vectors' / '--column': it must be None for a file"),
+        (["a.npy", "--ids", "name"], "Invalid value for '--ids' / '--id': it must be None"),
+        (
+            ["a.npy", "--vectors", "x"],
+            "Invalid value for '--vectors' / '--column': it must be None",
+        ),
         (["a.npy", "--metadata", "x"], "Invalid value for '--metadata': it must be None for a"),
         (["a.npy", "--batch", "0"], "Invalid value for '--batch'"),
     ],

@@ -20,7 +20,7 @@ _LOGGER = logging.getLogger("memvec")
 
 def dispatcher(function: Any, options: dict[str, Any]) -> Any:
     """Return what Python calls for a function; compiled code is kept on disk where it can be."""
-    if numba.config.DISABLE_JIT:
+    if getattr(numba.config, "DISABLE_JIT", False):
         return function
     made = _made(_PythonFace, function, options)
     if function.__module__.startswith("memvec.kernels.") and kept_folder() is not None:
