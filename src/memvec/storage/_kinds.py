@@ -18,14 +18,14 @@ DESCRIPTOR = "descriptor"
 class Kind(Enum):
     """A kind of folder: its name in messages, and what opens it.
 
-    ============ ========== =========================================
-    kind         usual name told by
-    ============ ========== =========================================
-    INDEX        ``.index`` ``manifest.json``
-    COLLECTION   ``.mv``    ``catalog.sqlite``
-    LIBRARY      ``.photos`` ``descriptor/manifest.json``
-    DESCRIPTOR              ``manifest.json`` that names a descriptor
-    ============ ========== =========================================
+    ========== =========== =========================================
+    kind       usual name  told by
+    ========== =========== =========================================
+    INDEX      ``.index``  ``manifest.json``
+    COLLECTION ``.mv``     ``catalog.sqlite``
+    LIBRARY    ``.photos`` ``descriptor/manifest.json``
+    DESCRIPTOR             ``manifest.json`` that names a descriptor
+    ========== =========== =========================================
     """
 
     INDEX = (
