@@ -59,7 +59,7 @@ class Draw:
             return self._oracle(miss_rate)
         rule = Rule(level, miss_rate)  # type: ignore[arg-type]
         slack = self.calibration.for_range(self.similarity, rule)
-        if slack is None or slack.certificate.planted:
+        if slack is None or slack.certificate.synthetic:
             raise ValueError(f"Too few of the queries have matches for {rule}.")
         return slack.thresholds
 

@@ -23,7 +23,7 @@ FILTERS = {"all": None, "half": {"coin": 1}, "few": {"number": {"$lt": 90}}}
 SIMILARITIES = (0.7, 0.8)
 OF_CERTIFICATES = (
     *("level", "similarity", "miss_rate", "bound", "confidence", "n_queries", "n_matches"),
-    *("n_planted", "source", "observed", "pair_miss", "filter", "complete", "k", "thresholds"),
+    *("n_synthetic", "source", "observed", "pair_miss", "filter", "complete", "k", "thresholds"),
     *("population", "stale", "deleted"),
 )
 

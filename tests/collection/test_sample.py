@@ -274,7 +274,7 @@ def test_without_a_reserve_evidence_is_planted(tmp_path):
         collection.seal()
         collection.add(rows[2500:])
         certificate = collection.range_search(rows[:1]).certificate
-        assert (certificate.source, certificate.population) == ("planted", None)
+        assert (certificate.source, certificate.population) == ("synthetic", None)
 
 
 def test_a_collection_with_few_rows_left_answers(tmp_path):

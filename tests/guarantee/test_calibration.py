@@ -57,10 +57,10 @@ def test_calibrations_of_other_rows_share_what_is_planted(calibration):
     other = calibration.with_table(some)
     assert (other.table, calibration.table) == (some, table)
     rule = Rule("expected", 0.05)
-    assert not other.for_range(0.7, rule).certificate.planted
+    assert not other.for_range(0.7, rule).certificate.synthetic
     # Planted at 0.1, where no matches were looked for; and solved on other rows at 0.7.
     planted = calibration.for_range(0.1, rule).certificate
-    assert planted.planted
+    assert planted.synthetic
     assert other.for_range(0.1, rule).certificate.thresholds == planted.thresholds
     assert other._planting is calibration._planting
     seen = [one.for_range(0.7, rule).certificate.n_queries for one in (other, calibration)]

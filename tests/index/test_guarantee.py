@@ -77,7 +77,7 @@ def test_high_probability_is_refused_off_its_list(index):
 def test_too_little_evidence_lowers_the_level_and_is_refused_by_name(index):
     tiny = 1e-6
     assert index.range_search(QUERIES[:1], miss_rate=tiny).certificate.level == "model"
-    refused = r"needs 999,999 calibration queries.*Got 600, and 20,000 that can be planted, instead"
+    refused = r"needs 999,999 calibration queries.*Got 600, and 20,000 that can be made of stored"
     with pytest.raises(InvalidValueError, match=refused):
         index.range_search(QUERIES[:1], miss_rate=tiny, guarantee="expected")
     with pytest.raises(InvalidValueError, match=r"needs 3,688,878 .* Got 600 instead"):
@@ -93,7 +93,7 @@ def test_few_vectors_are_rather_visited():
 def test_certificates_carry_their_evidence(index):
     certificate = index.range_search(QUERIES[:1]).certificate
     assert certificate.source == "reserve"
-    assert certificate.n_planted == 0
+    assert certificate.n_synthetic == 0
     assert certificate.similarity == 0.7
     assert 0 <= certificate.observed <= certificate.bound <= certificate.miss_rate == 0.05
     assert certificate.n_matches >= certificate.n_queries >= 19
@@ -104,21 +104,21 @@ def test_certificates_carry_their_evidence(index):
     assert json.loads(certificate.to_json())["level"] == "expected"
 
 
-def test_planted_evidence_is_named(index):
+def test_synthetic_evidence_is_named(index):
     certificate = index.range_search(QUERIES[:1], 0.95).certificate
-    assert certificate.source == "planted"
-    assert certificate.n_planted == certificate.n_matches == 2000
-    assert str(certificate).startswith("Planted queries (stored vectors with noise; yours may")
+    assert certificate.source == "synthetic"
+    assert certificate.n_synthetic == certificate.n_matches == 2000
+    assert str(certificate).startswith("Synthetic queries (stored vectors with noise; yours may")
     assert certificate.interval is None
 
 
-def test_high_probability_never_rests_on_planted_evidence():
+def test_high_probability_never_rests_on_synthetic_evidence():
     """Its confidence would be over the draw of a seed, and says nothing of anybody's queries."""
     settings = {"miss_rate": 0.05, "similarities": [0.7, 0.95]}
     built = Index.build(VECTORS, guarantee="high_probability", **settings)
     assert built.range_search(QUERIES[:1], 0.7).certificate.level == "high_probability"
     lowered = built.range_search(QUERIES[:1], 0.95).certificate
-    assert (lowered.level, lowered.source) == ("expected", "planted")
+    assert (lowered.level, lowered.source) == ("expected", "synthetic")
     with pytest.raises(InvalidValueError, match=r"needs 72 calibration queries.*Got \d+ instead"):
         built.range_search(QUERIES[:1], 0.95, guarantee="high_probability")
 
@@ -158,7 +158,7 @@ def test_copies_among_the_callers_queries_are_left_out():
     built = Index.build(VECTORS, miss_rate=0.05, queries=queries)
     assert built.range_search(QUERIES[:1]).certificate.n_queries <= 300
     only_copies = Index.build(VECTORS, miss_rate=0.05, queries=VECTORS[:50])
-    assert only_copies.range_search(QUERIES[:1]).certificate.source == "planted"
+    assert only_copies.range_search(QUERIES[:1]).certificate.source == "synthetic"
 
 
 def test_bad_input_is_refused(index):

@@ -188,7 +188,7 @@ def test_three_quarters_of_the_similarity_are_natural_yet():
     vectors, queries = crowded(np.random.default_rng(3), 2500, 1, dim=32)
     index = Index.build(vectors, similarity=0.8, miss_rate=RATE, progress=False)
     assert index.range_search(queries, 0.6).certificate.source == "reserve"
-    assert index.range_search(queries, 0.59).certificate.source == "planted"
+    assert index.range_search(queries, 0.59).certificate.source == "synthetic"
 
 
 # Data, similarity of the build, similarity asked.

@@ -84,7 +84,7 @@ def test_promise_holds_on_uniform_vectors(codes, symmetric):
     # Calibration and test both have a standard error of 0.004. Seen: 0.033 to 0.041.
     assert missed == pytest.approx(0.05, abs=4 * 0.0056)
     assert hits.certificate.level == "expected"
-    assert hits.certificate.planted
+    assert hits.certificate.synthetic
     assert hits.work.cost_ratio < 0.7
 
 
@@ -133,7 +133,7 @@ def test_promise_rests_on_the_reserve_where_it_has_matches(levels):
     truth = exact_range(vectors, queries, 0.6)
     hits = index.range_search(queries, 0.6)
     misses = count_misses(truth, hits)
-    assert not hits.certificate.planted
+    assert not hits.certificate.synthetic
     assert hits.certificate.n_queries >= 100
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
     # Seen: 0.042 with one level, 0.035 with two.

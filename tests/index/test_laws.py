@@ -169,7 +169,7 @@ def test_ranges_of_clustered_data_nest_all_along(level):
     planted = set()
     for similarity in np.sort(steps)[::-1]:
         hits = index.range_search(queries, float(similarity), guarantee=level)
-        planted.add(hits.certificate.planted)
+        planted.add(hits.certificate.synthetic)
         outer = pairs_of(hits)
         assert all(less <= more for less, more in zip(inner, outer, strict=True))
         inner = outer

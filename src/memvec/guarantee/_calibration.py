@@ -262,7 +262,7 @@ class Calibration:
     ) -> Certificate:
         missed, pair_miss = rows.missed(failed)
         n_queries, n_matches = rows.n_queries, round(float(rows.copies.sum()))
-        source = "planted" if planted else self.evidence.source
+        source = "synthetic" if planted else self.evidence.source
         return self._certificate(
             rule.promise,
             similarity,
@@ -273,7 +273,7 @@ class Calibration:
             confidence=rule.confidence if rule.promise == "high_probability" else None,
             n_queries=n_queries,
             n_matches=n_matches,
-            n_planted=n_matches if planted else 0,
+            n_synthetic=n_matches if planted else 0,
             source=source,
             observed=missed / n_queries,
             pair_miss=pair_miss,

@@ -13,7 +13,7 @@ from memvec.guarantee._profile import MissProfile
 from memvec.metric import Metric, limit_text, radius_of
 
 Level = Literal["exact", "high_probability", "expected", "model", "none"]
-EvidenceSource = Literal["reserve", "queries", "planted"]
+EvidenceSource = Literal["reserve", "queries", "synthetic"]
 
 _STATEMENT: dict[Level, str] = {
     "exact": "Misses nothing{of_range}.",
@@ -28,7 +28,7 @@ _STATEMENT: dict[Level, str] = {
 _QUERIES: dict[EvidenceSource, str] = {
     "reserve": "Queries like the stored vectors",
     "queries": "Queries like those given",
-    "planted": "Planted queries (stored vectors with noise; yours may differ)",
+    "synthetic": "Synthetic queries (stored vectors with noise; yours may differ)",
 }
 
 
@@ -54,16 +54,16 @@ class Certificate:
         1 − δ, the probability over the draw of the calibration queries, for "high_probability".
     n_queries, n_matches : int
         Calibration queries with matches, and their matches.
-    n_planted : int
-        How many of these matches were planted.
-    source : {"reserve", "queries", "planted"} or None
+    n_synthetic : int
+        How many of these matches are of synthetic queries.
+    source : {"reserve", "queries", "synthetic"} or None
         Where they came from.
     observed : float or None
         The miss rate of the calibration queries themselves.
     pair_miss : float or None
         The share of all their pairs that is missed, usually smaller.
     thresholds : dict
-        The slack of each stage of the search, in standard deviations.
+        How far below a match each stage of the search lets scores pass, in standard deviations.
     calibrated : str or None
         When, in ISO 8601.
     state : str or None
@@ -116,7 +116,7 @@ class Certificate:
     confidence: float | None = None
     n_queries: int = 0
     n_matches: int = 0
-    n_planted: int = 0
+    n_synthetic: int = 0
     source: EvidenceSource | None = None
     observed: float | None = None
     pair_miss: float | None = None
@@ -159,9 +159,9 @@ class Certificate:
         return self.source in ("reserve", "queries")
 
     @property
-    def planted(self) -> bool:
-        """Whether the promise rests on planted matches."""
-        return self.n_planted > 0
+    def synthetic(self) -> bool:
+        """Whether the promise rests on synthetic queries."""
+        return self.n_synthetic > 0
 
     def __str__(self) -> str:
         lines = [self._statement(), *self._evidence(), *self._caveats()]
@@ -180,7 +180,11 @@ class Certificate:
     def _evidence(self) -> list[str]:
         if self.source is None:
             return []
-        kind = {"reserve": "held-out vectors", "queries": "queries", "planted": "planted queries"}
+        kind = {
+            "reserve": "held-out vectors",
+            "queries": "queries",
+            "synthetic": "synthetic queries",
+        }
         queries = f"{self.n_queries:,} {kind[self.source]}"
         if self.population is not None:
             queries = f"{self.n_queries:,} of {self.population:,} vectors, held out,"

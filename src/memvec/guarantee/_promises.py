@@ -261,5 +261,7 @@ def _too_little(request: Request, rule: Rule, have: int, planted: int, where: st
     if max(have, planted) >= rule.queries_needed:
         # Codes have a limit to their slack: what they lose beyond it, no threshold finds.
         expected += f", and no thresholds keep their miss rate at {request.miss_rate:g}"
-    got = f"{have:,}" if planted == 0 else f"{have:,}, and {planted:,} that can be planted,"
+    got = f"{have:,}"
+    if planted:
+        got += f", and {planted:,} that can be made of stored vectors,"
     return checks.message("guarantee", where, expected, got)

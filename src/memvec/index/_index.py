@@ -260,7 +260,8 @@ class Index:
             1 − δ in (0, 1), for "high_probability".
         threshold : float, optional
             One raw threshold τ for the score of every unit, instead of the calibrated ones; −inf
-            visits all of them. Members of the units that pass are scored exactly, guests are not.
+            visits all of them. Members of the units that pass are scored exactly; of two units that
+            a vector belongs to, the nearest counts.
             With codes, the score is its estimate, in shares of what a match 1 would score.
         units : int, optional
             Visit this many units, those of highest score, instead of testing them.
@@ -723,7 +724,7 @@ class Index:
 
     @property
     def unit_sizes(self) -> IntArray:
-        """The members of each unit, shape (n_units,); strays and the reserve are in none."""
+        """The members of each unit, shape (n_units,); outliers and the reserve are in none."""
         units = self._parts.units.cascade.units
         return np.diff(units.offsets)[: units.n_tested]
 
@@ -734,7 +735,7 @@ class Index:
 
     @property
     def labels(self) -> IntArray:
-        """The unit of each vector, shape (n_vectors,); -1 for strays and those of the reserve."""
+        """The unit of each vector, shape (n_vectors,); -1 for outliers and the reserve."""
         units = self._parts.units.cascade.units
         labels = np.empty(len(self), dtype=np.int64)
         labels[units.keys] = units.unit_of(np.arange(len(self)))

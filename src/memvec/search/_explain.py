@@ -68,7 +68,7 @@ class Explanation:
     similarity : float
         What was asked for, as a cosine.
     stages : tuple of StageView
-        The tests, in order; no test of units where the vector is a stray or of the reserve, and
+        The tests, in order; no test of units where the vector is in no unit, and
         none at all where everything is visited.
     significance : Significance
         How often an unrelated vector scores as high.
