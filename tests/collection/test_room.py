@@ -26,7 +26,7 @@ def pages(collection, name):
 
 
 def test_seal_leaves_no_empty_pages_in_the_catalog(collection, vectors, monkeypatch):
-    monkeypatch.setattr("memvec.collection._catalog._EMPTY_PAGES", 4)
+    monkeypatch.setattr("memvec.collection._writing._EMPTY_PAGES", 4)
     collection.add(np.tile(vectors, (10, 1)))
     before = pages(collection, "page_count")
     collection.seal(progress=False)

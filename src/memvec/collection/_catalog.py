@@ -54,8 +54,6 @@ CREATE TABLE calibration (
 
 _PAGE_BYTES = 4096
 _LOG_PAGES = 4096
-# Fewer empty pages than this stay in the file: they are filled again.
-_EMPTY_PAGES = 1024
 
 # Changes, keys and segments are counted up to here; damage alone leads to larger numbers.
 LARGEST_NUMBER = 10**15
@@ -284,10 +282,10 @@ class Catalog:
             self.rows(f"PRAGMA busy_timeout = {round(1000 * _BUSY_SECONDS)}")
         return bool(busy == 0)
 
-    def give_back_pages(self) -> None:
-        """Shrink the file by the pages that deletes have left empty, if there are many."""
+    def give_back_pages(self, least: int) -> None:
+        """Shrink the file by the pages that deletes have left empty, if there are so many."""
         with self.lock, translated(self.path):
-            if self.number("PRAGMA freelist_count") < _EMPTY_PAGES:
+            if self.number("PRAGMA freelist_count") < least:
                 return
             # As a script: a plain statement is stepped once, which frees one page.
             self._connection.executescript("PRAGMA incremental_vacuum")

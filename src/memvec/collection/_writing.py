@@ -25,6 +25,9 @@ from memvec.types import ArrayLike, Float32Array, FloatArray, IntArray
 
 Vectors: TypeAlias = ArrayLike | Iterator[ArrayLike | VectorBlock]
 
+# A seal leaves fewer empty pages than this in the catalog: what is added next fills them.
+_EMPTY_PAGES = 1024
+
 
 class Writing:
     """Changes a collection; one transaction is one acknowledged operation."""
@@ -137,7 +140,7 @@ class Writing:
                 n_rows = rewrite(store, [], waiting=True, progress=progress)
             while merge and (due := due_to_merge(store)):
                 rewrite(store, due, waiting=False, progress=progress)
-            self._tidy_up()
+            self._tidy_up(_EMPTY_PAGES)
             return n_rows
 
     def compact(self, progress: bool | None) -> int:
@@ -147,14 +150,14 @@ class Writing:
         with self._sealing, disk.refusals(store.folder), store.syncing():
             store.refresh()
             n_rows = rewrite(store, store.state.segments, waiting=True, progress=progress)
-            self._tidy_up()
+            self._tidy_up(1)
             return n_rows
 
-    def _tidy_up(self) -> None:
+    def _tidy_up(self, least_pages: int) -> None:
         """Give back the room that vectors took before they were in a segment."""
         self._is_solved = self._store.scratch
         with suppress(MemvecError, OSError):  # a full disk: the next time gives it back
-            self._store.catalog.give_back_pages()
+            self._store.catalog.give_back_pages(least_pages)
         give_back_memory()
 
     def settle(self) -> None:
