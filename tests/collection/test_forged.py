@@ -18,7 +18,7 @@ from collection.faults import make_template
 from collection.test_links import snapshot
 from collection.test_packing import packed
 from memvec.collection import _catalog, _checksums, check_collection, repair_collection
-from memvec.collection._packing import unpacked_arrays
+from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.guarantee import CalibrationTable
 from memvec.storage import open_folder, write_folder
@@ -344,13 +344,13 @@ def test_forged_calibration_is_refused(folder, name):
         rows = connection.execute("SELECT segment, source, rows FROM calibration").fetchall()
         assert rows
         for segment, source, blob in rows:
-            columns = unpacked_arrays(blob)
+            columns = unpacked_arrays(uncompressed(blob))
             names = [field.name for field in fields(CalibrationTable)]
             place = names.index(name)
             columns[place] = CALIBRATION[name](columns[place])
             if name == "scores":
                 columns[place + 1] = CALIBRATION[name](columns[place + 1])
-            forged = packed(*columns)
+            forged = compressed(packed(*columns))
             row = [forged, f"{zlib.crc32(forged):08x}", segment, source]
             sql = "UPDATE calibration SET rows = ?, crc32 = ? WHERE segment = ? AND source = ?"
             connection.execute(sql, row)
