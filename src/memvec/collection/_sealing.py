@@ -42,14 +42,15 @@ def rewrite(
     number = unused_number(store.catalog, store.folder)
     folder = segment_folder(store.folder, number)
     files: dict[str, FileSum] = {}
+    n_bytes = 4 * store.settings.dim * len(keys)
     try:
         if len(keys):
             with _vectors(store, before, segments, keys, folder.with_suffix(".rows")) as vectors:
                 files = Segment.write(folder, vectors, keys, store.settings, progress)
-            give_back_memory()
+            give_back_memory(n_bytes)
         made = Segment.open(folder, number, files) if len(keys) else None
         tables = [] if made is None else _tables(before, made, segments)
-        give_back_memory()
+        give_back_memory(n_bytes)
         with store.catalog.lock:
             last = before.waiting.keys[-1] if waiting and len(before.waiting.keys) else -1
             _commit(store.catalog, number, len(keys), files, segments, int(last), purged, tables)

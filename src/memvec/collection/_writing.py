@@ -158,7 +158,6 @@ class Writing:
         self._is_solved = self._store.scratch
         with suppress(MemvecError, OSError):  # a full disk: the next time gives it back
             self._store.catalog.give_back_pages(least_pages)
-        give_back_memory()
 
     def settle(self) -> None:
         """Seal what is due before everything is compared with everything."""
