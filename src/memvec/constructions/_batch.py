@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import numpy as np
 
 from memvec import checks
 from memvec.constructions._cut import least_squares
-from memvec.kernels import run_blocks, solve_units, sum_units
+from memvec.kernels import blocks, run_blocks, solve_units, sum_units
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, Float64Array, IntArray
 
@@ -17,6 +18,8 @@ CONSTRUCTIONS: tuple[Construction, ...] = ("sum", "pinv", "ridge")
 
 # Units per task: enough to hide the cost of a task, few enough to share out evenly.
 _UNITS_PER_BLOCK = 256
+# Members whose eigenvalues are computed at once: a few megabytes of them.
+_MEMBERS_AT_ONCE = 1024
 
 
 def memory_vector(
@@ -157,10 +160,18 @@ def _solved(
     """Return X(XᵀX + ridge I)⁺1 of the units from `first` on, of which `sums` has the sums."""
     solved, regular = np.empty_like(sums), np.empty(len(sums), dtype=bool)
     solve_units(rows, members, bounds, first, ridge, sums, solved, regular)
-    for unit in np.flatnonzero(~regular):
-        inside = members[bounds[first + unit] : bounds[first + unit + 1]]
-        solved[unit] = least_squares(rows[inside].astype(np.float64), ridge)
+    left = np.flatnonzero(~regular)
+    sizes = np.diff(bounds)[first + left]
+    for size in np.unique(sizes):
+        for some in _parts(left[sizes == size], _MEMBERS_AT_ONCE // size):
+            inside = members[bounds[first + some, np.newaxis] + np.arange(size)]
+            solved[some] = least_squares(rows[inside].astype(np.float64), ridge)
     return solved
+
+
+def _parts(units: IntArray, n_each: int) -> Iterator[IntArray]:
+    for start, stop in blocks(len(units), max(1, n_each)):
+        yield units[start:stop]
 
 
 def _checked_order(order: ArrayLike, n_vectors: int, where: str) -> IntArray:

@@ -8,18 +8,26 @@ from memvec.kernels import EIGENVALUE_CUT
 from memvec.types import Float64Array
 
 
-def kept_eigenvectors(gram: Float64Array) -> tuple[Float64Array, Float64Array]:
-    """Return the eigenvalues of a symmetric matrix that are above the cut, and their vectors."""
-    values, basis = np.linalg.eigh(gram)
-    kept = values > EIGENVALUE_CUT * values[-1]
-    return values[kept], basis[:, kept]
-
-
 def least_squares(rows: Float64Array, ridge: float) -> Float64Array:
-    """Return X(XᵀX + ridge I)⁺1 for the members X, one a row, by the smaller of two systems."""
-    few = len(rows) <= rows.shape[1]
-    system = rows if few else rows.T
-    values, basis = kept_eigenvectors(system @ system.T)
-    right = np.ones(len(rows)) if few else rows.sum(axis=0)
-    weights = basis @ ((right @ basis) / (values + ridge))
-    return np.asarray(weights @ rows if few else weights)
+    """Return X(XᵀX + ridge I)⁺1 for the members X of units of one size, by the smaller system.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_units, unit_size, dim)
+        The members, one a row.
+    ridge : float
+        Added to the eigenvalues that are left.
+
+    Returns
+    -------
+    ndarray of shape (n_units, dim)
+    """
+    few = rows.shape[1] <= rows.shape[2]
+    system = rows if few else rows.swapaxes(1, 2)
+    right = np.ones(rows.shape[:2]) if few else rows.sum(axis=1)
+    values, basis = np.linalg.eigh(system @ system.swapaxes(1, 2))
+    kept = values > EIGENVALUE_CUT * values[:, -1:]
+    parts = (right[:, np.newaxis] @ basis)[:, 0]
+    parts = np.divide(parts, values + ridge, where=kept, out=np.zeros_like(parts))
+    weights = basis @ parts[:, :, np.newaxis]
+    return np.asarray((weights.swapaxes(1, 2) @ rows)[:, 0] if few else weights[:, :, 0])

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from memvec import checks
-from memvec.constructions._cut import kept_eigenvectors
 from memvec.kernels import EIGENVALUE_CUT
 from memvec.types import ArrayLike, Float32Array, Float64Array
 
@@ -187,9 +186,10 @@ def _fresh_start(gram: Float64Array) -> tuple[Float64Array, Float64Array | None]
     """Return (XᵀX)⁺1 with the eigenvalue cut of the batch construction, and (XᵀX)⁻¹ if regular."""
     if not len(gram):
         return np.empty(0), np.empty((0, 0))
-    values, basis = kept_eigenvectors(gram)
-    weights = (basis / values) @ basis.sum(axis=0)
-    if len(values) < len(gram):
+    values, basis = np.linalg.eigh(gram)
+    kept = values > EIGENVALUE_CUT * values[-1]
+    weights = (basis[:, kept] / values[kept]) @ basis[:, kept].sum(axis=0)
+    if not kept.all():
         return weights, None
     inverse = (basis / values) @ basis.T
     return weights, inverse if _is_regular(gram, inverse) else None

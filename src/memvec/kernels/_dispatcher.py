@@ -7,7 +7,10 @@ from contextlib import suppress
 from typing import Any
 
 import numba
+from llvmlite.binding import Linkage, parse_assembly
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
@@ -30,13 +33,14 @@ def dispatcher(function: Any, options: dict[str, Any]) -> Any:
 
 def callee(function: Any, options: dict[str, Any]) -> Any:
     """Return what kernels call for a function: without a wrapper for Python, which nobody calls."""
-    return _made(_KernelFace, function, {**options, "no_cpython_wrapper": True})
+    options = {**options, "no_cpython_wrapper": True}
+    return _made(_KernelFace, function, options, pipeline_class=_CalleeCompiler)
 
 
-def _made(face: type[CPUDispatcher], function: Any, options: dict[str, Any]) -> Any:
+def _made(face: type[CPUDispatcher], function: Any, options: dict[str, Any], **more: Any) -> Any:
     """Do as the decorator numba.njit does, by a dispatcher of our own."""
     always = {"nopython": True, "boundscheck": None, "nogil": True, "no_cfunc_wrapper": True}
-    return face(py_func=function, locals={}, targetoptions={**always, **options})
+    return face(py_func=function, locals={}, targetoptions={**always, **options}, **more)
 
 
 class _PythonFace(CPUDispatcher):
@@ -49,6 +53,40 @@ class _KernelFace(CPUDispatcher):
     def get_call_template(self, args: Any, kws: Any) -> Any:
         """Be compiled for types; numba would do so for each whole number that is passed, too."""
         return super().get_call_template(tuple(map(numba.types.unliteral, args)), kws)
+
+
+class _CalleeCompiler(Compiler):
+    """Leaves the code of a callee as it is: it is optimised with that of the kernel it is part of.
+
+    Numba optimises it by itself first, and again for each kernel on the way up.
+    """
+
+    def __init__(self, typingctx: Any, targetctx: Any, library: Any, *rest: Any) -> None:
+        library = _PlainCode(targetctx.codegen(), "callee")
+        super().__init__(typingctx, targetctx, library, *rest)
+
+
+class _PlainCode(JITCodeLibrary):
+    def _optimize_final_module(self) -> None:
+        """Do nothing."""
+
+    def _finalize_final_module(self) -> None:
+        """Hand the code on to callers; what becomes machine code here is empty.
+
+        Machine code of a callee would be found by its name and be called, slow as it is, in place
+        of what a caller has made of it.
+        """
+        linked = self._final_module.clone()
+        for function in linked.functions:
+            if not function.is_declaration and function.linkage == Linkage.external:
+                function.linkage = "linkonce_odr"
+        self._shared_module = linked
+        # Numba looks these up by name, and writes an address there.
+        own = [each.name for each in linked.global_variables if "NumbaEnv" in each.name]
+        target = f'target triple = "{linked.triple}"\ntarget datalayout = "{linked.data_layout}"\n'
+        places = (f'@"{name}" = common global i64 0\n' for name in own)
+        self._final_module = parse_assembly(target + "".join(places))
+        super()._finalize_final_module()
 
 
 class _Locator(_CacheLocator):
