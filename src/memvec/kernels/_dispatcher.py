@@ -19,6 +19,10 @@ import memvec.kernels._notice  # noqa: F401 (whoever waits for the first is told
 from memvec.kernels._kept import kept_folder
 
 _LOGGER = logging.getLogger("memvec")
+# Seen with 0.60 to 0.68. A later one without these parts compiles the plain way, and longer.
+_NUMBA_IS_KNOWN = all(
+    hasattr(JITCodeLibrary, name) for name in ("_optimize_final_module", "_finalize_final_module")
+)
 
 
 def dispatcher(function: Any, options: dict[str, Any]) -> Any:
@@ -34,7 +38,8 @@ def dispatcher(function: Any, options: dict[str, Any]) -> Any:
 def callee(function: Any, options: dict[str, Any]) -> Any:
     """Return what kernels call for a function: without a wrapper for Python, which nobody calls."""
     options = {**options, "no_cpython_wrapper": True}
-    return _made(_KernelFace, function, options, pipeline_class=_CalleeCompiler)
+    compiler = _CalleeCompiler if _NUMBA_IS_KNOWN else Compiler
+    return _made(_KernelFace, function, options, pipeline_class=compiler)
 
 
 def _made(face: type[CPUDispatcher], function: Any, options: dict[str, Any], **more: Any) -> Any:
