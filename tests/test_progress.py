@@ -42,3 +42,13 @@ def test_notebook_shows_bars_where_it_has_widgets(notebook, monkeypatch, widgets
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     with progress_bar("counting", 3):
         assert (progress._SHOWN is not None) == widgets
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_service_without_stderr_shows_nothing(monkeypatch, closed):
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream if closed else None)
+    with progress_bar("counting", 3) as advance:
+        advance(1)
+        assert progress._SHOWN is None

@@ -35,6 +35,14 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
+def on_terminal() -> bool:
+    """Tell whether stderr is a terminal; services may have closed it, or have none."""
+    try:
+        return sys.stderr.isatty()
+    except (AttributeError, ValueError):
+        return False
+
+
 def in_notebook() -> bool:
     """Tell whether the program runs in a notebook, whose page shows what goes to stderr."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
@@ -45,7 +53,7 @@ def _is_shown(show: bool | None) -> bool:
     if show is not None:
         return show
     # rich draws in notebooks by ipywidgets, and warns where they are missing.
-    return sys.stderr.isatty() or (in_notebook() and find_spec("ipywidgets") is not None)
+    return on_terminal() or (in_notebook() and find_spec("ipywidgets") is not None)
 
 
 @contextmanager
@@ -129,4 +137,4 @@ def waiting_for(what: str, show: bool | None = None) -> Iterator[None]:
         yield
 
 
-__all__ = ["Advance", "in_notebook", "printable", "progress_bar", "waiting_for"]
+__all__ = ["Advance", "in_notebook", "on_terminal", "printable", "progress_bar", "waiting_for"]

@@ -146,6 +146,27 @@ def test_folder_that_others_can_replace_is_not_used(tmp_path):
     assert not is_private(link)
 
 
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="rights of POSIX")
+def test_nothing_is_made_where_it_would_not_be_used(tmp_path, monkeypatch):
+    public, link = tmp_path / "public", tmp_path / "link"
+    public.mkdir()
+    public.chmod(0o777)
+    link.symlink_to(tmp_path)
+    for folder in (public / "mine", link):
+        monkeypatch.setenv("MEMVEC_CACHE_DIR", str(folder))
+        assert kept_folder.__wrapped__() is None
+    assert sorted(tmp_path.rglob("*")) == [link, public]
+
+
+def test_processors_that_share_a_home_have_folders_of_their_own(tmp_path, monkeypatch):
+    here = sources_digest(tmp_path)
+    monkeypatch.setattr(_kept, "get_host_cpu_name", lambda: "another")
+    assert sources_digest(tmp_path) != here
+    monkeypatch.undo()
+    monkeypatch.setattr(_kept, "get_host_cpu_features", lambda: "+other")
+    assert sources_digest(tmp_path) != here
+
+
 def test_no_folder_is_found_where_none_can_be_made(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MEMVEC_CACHE_DIR", str(tmp_path / "file"))

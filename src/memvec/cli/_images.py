@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -37,6 +36,7 @@ from memvec.images import (
     training_bags,
     write_sheet,
 )
+from memvec.progress import on_terminal
 from memvec.storage import Kind, check_kind
 from memvec.types import Float32Array
 
@@ -271,7 +271,7 @@ def _photos(folder: str) -> list[str]:
 
 def _added(library: PhotoLibrary, folder: str, given: dict[str, Any]) -> FolderReport:
     """Take a folder into a library; where there is no bar to be seen, a line says so."""
-    if not sys.stderr.isatty():
+    if not on_terminal():
         n_photos = len(find_photos(folder))
         echo(f"Reading {n_photos:,} photographs of {folder}; new ones are described.", err=True)
     return library.add_folder(folder, max_pixels=_pixels(given))

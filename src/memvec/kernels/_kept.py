@@ -20,6 +20,8 @@ from pathlib import Path
 import llvmlite
 import numba
 import numpy as np
+from llvmlite.binding import get_host_cpu_name
+from numba.core.codegen import get_host_cpu_features
 
 # Folders that are kept besides the one in use: other versions, environments and machines.
 _N_KEPT = 8
@@ -34,6 +36,8 @@ def kept_folder() -> Path | None:
     """Return the folder for kernels of these sources, made if need be; None where none can be."""
     try:
         root = place().absolute()
+        if not is_private(root):  # before anything is made where nobody looks for it
+            return None
         folder = root / sources_digest()
         is_new = not folder.exists()
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -62,12 +66,15 @@ def place() -> Path:
 
 
 def sources_digest(folder: Path = Path(__file__).parent) -> str:
-    """Return a digest of all that decides what kernels are compiled to, but for the processor.
+    """Return a digest of all that decides what kernels are compiled to.
 
     All files count for each kernel: one is compiled anew when another that it calls has changed.
+    Numba tells processors apart by itself, but of two that share a home and save at once, one may
+    overwrite what the other's index names.
     """
     versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
-    digest = hashlib.sha256("\n".join(versions).encode())
+    processor = get_host_cpu_name(), get_host_cpu_features()
+    digest = hashlib.sha256("\n".join([*versions, *processor]).encode())
     for path in sorted(folder.glob("*.py")):
         source = path.read_bytes()
         digest.update(f"{path.name} {len(source)}\n".encode() + source)
@@ -75,9 +82,15 @@ def sources_digest(folder: Path = Path(__file__).parent) -> str:
 
 
 def is_private(folder: Path) -> bool:
-    """Tell whether only this user can have written to a folder, or put it where it is."""
+    """Tell whether only this user can have written to a folder, or put it where it is.
+
+    Of a folder that is not there, tell whether it can be made so.
+    """
     if not hasattr(os, "geteuid"):
         return True  # the folders of Windows are those of a user
+    if not os.path.lexists(folder):
+        made_in = next(path for path in folder.parents if path.exists()).resolve()
+        return all(map(_is_safe_parent, (made_in, *made_in.parents)))
     found = folder.lstat()
     if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_WRITE:
         return False

@@ -11,7 +11,7 @@ from numba.core import event
 
 from memvec.kernels._compile import Kernel
 from memvec.kernels._kept import kept_folder, place
-from memvec.progress import Advance, in_notebook, progress_bar
+from memvec.progress import Advance, in_notebook, on_terminal, progress_bar
 
 _LOGGER = logging.getLogger("memvec")
 _NOTICE = (
@@ -22,9 +22,13 @@ _NOTICE = (
 def _notice() -> str:
     if kept_folder() is not None:
         return _NOTICE
+    try:
+        reason = f"{place()} is not"
+    except RuntimeError:
+        reason = "there is no home folder to have"
     return (
         "memvec: compiling its loops for this machine, in each process anew: they are not kept, "
-        f"since {place()} is no folder that this user can write and nobody else. Set "
+        f"since {reason} a folder that this user can write and nobody else. Set "
         "MEMVEC_CACHE_DIR to one."
     )
 
@@ -77,7 +81,7 @@ class CompileNotice(event.Listener):
         if self._said:
             return
         self._said = True
-        if sys.stderr.isatty() or in_notebook():
+        if on_terminal() or in_notebook():
             print(_notice(), file=sys.stderr)
         else:  # a warning, so that it is seen where nobody has set up logging
             _LOGGER.warning(_notice())
