@@ -276,6 +276,39 @@ def test_list_can_be_written_later_where_the_work_is_kept(files, tmp_path):
     assert not (tmp_path / "pairs/_work").exists()
 
 
+def test_list_of_another_deduplication_is_not_taken_for_that_of_this_one(files, tmp_path):
+    deduplicated(files, tmp_path, ids="name", keep_work=True)
+    before = (tmp_path / "kept.parquet").read_bytes()
+    write(tmp_path / "kept.parquet", id=["n0"], keep=[True], group=["n0"])
+    deduplicated(files, tmp_path, ids="name")
+    assert (tmp_path / "kept.parquet").read_bytes() == before
+    write(tmp_path / "kept.parquet", id=["n0"], keep=[True], group=["n0"])
+    with pytest.raises(InvalidValueError, match=r"kept.parquet could be made of is removed"):
+        deduplicated(files, tmp_path, ids="name")
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_list_is_not_written_over_a_file_that_is_read(files, tmp_path, linked):
+    target = path = tmp_path / "part-1.parquet"
+    if linked:
+        path = tmp_path / "kept.parquet"
+        path.symlink_to(target)
+    before = target.read_bytes()
+    with pytest.raises(InvalidValueError, match=r"'keep_list' .* a path that is none of the files"):
+        memvec.deduplicate_files(files, out=tmp_path / "pairs", keep_list=path)
+    assert target.read_bytes() == before
+    assert not (tmp_path / "pairs").exists()
+
+
+def test_pattern_may_match_what_the_work_has_written(files, tmp_path):
+    everything = tmp_path / "**/*.parquet"
+    first = deduplicated(everything, tmp_path, ids="name", keep_work=True)
+    before = content(tmp_path)
+    assert "kept.parquet" in before
+    assert deduplicated(everything, tmp_path, ids="name", keep_work=True) == first
+    assert content(tmp_path) == before
+
+
 @pytest.mark.parametrize(
     ("changed", "difference"),
     [

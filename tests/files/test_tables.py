@@ -40,6 +40,14 @@ def test_name_that_exists_is_no_pattern(tmp_path):
     assert [one.name for one in expand_paths(tmp_path / "a[1].npy", "f")] == ["a1.npy"]
 
 
+def test_two_stars_stand_for_any_folders(tmp_path):
+    (tmp_path / "a/b").mkdir(parents=True)
+    for name in ("c.npy", "a/b/d.npy"):
+        (tmp_path / name).touch()
+    found = expand_paths(tmp_path / "**/*.npy", "f")
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == ["a/b/d.npy", "c.npy"]
+
+
 @pytest.mark.parametrize("names", ["no.npy", ["b*.npy"], ["a.npy", "no*"], ["folder"], []])
 def test_names_of_no_file_are_refused(tmp_path, monkeypatch, names):
     monkeypatch.chdir(tmp_path)

@@ -34,7 +34,7 @@ from memvec.collection._blocks_work import (
     read_manifest,
     write_manifest,
 )
-from memvec.collection._checksums import check_size
+from memvec.collection._checksums import check_size, sum_of
 from memvec.collection._lock import WriterLock
 from memvec.collection._plain import check_tree
 from memvec.errors import InvalidValueError, LockedError, damaged
@@ -127,7 +127,8 @@ def deduplicate_files(
     ----------
     files : str, path or sequence of them
         Vector files as :func:`memvec.files.read_blocks` takes them, or patterns such as
-        ``"part-*.parquet"``. Rows are numbered through all of them, in this order.
+        ``"part-*.parquet"``, in which ``**`` stands for any folders. Rows are numbered through
+        all of them, in this order.
     similarity, miss_rate, guarantee, confidence
         As in :func:`memvec.deduplicate`. Up to 16,000 rows, nothing is missed.
     out : str or path
@@ -183,7 +184,7 @@ def deduplicate_files(
     folder = checks.path(out, "out", _WHERE)
     listed = None if keep_list is None else _checked_list(keep_list, folder)
     paths = expand_paths(files, _WHERE)
-    with disk.refusals(folder), _opened(folder, paths, asked, memory) as work:
+    with disk.refusals(folder), _opened(folder, paths, listed, asked, memory) as work:
         if (result := _finished(work, listed)) is None:
             _run(work, threads, progress)
             result = _result(work, listed)
@@ -220,7 +221,11 @@ def _checked_list(path: str | os.PathLike[str], folder: Path) -> Path:
 
 @contextmanager
 def _opened(
-    folder: Path, paths: list[Path], asked: Asked, memory: str | int | None
+    folder: Path,
+    paths: list[Path],
+    listed: Path | None,
+    asked: Asked,
+    memory: str | int | None,
 ) -> Iterator[WorkFolder]:
     """Make the folder of a new plan, or open that of the same one; one process at a time."""
     manifest = read_manifest(folder)
@@ -235,7 +240,7 @@ def _opened(
     before = None if manifest is None else _planned(folder, manifest)
     # What was chosen for another machine stays: blocks of other sizes would be other files.
     usable = before.memory if before and memory is None else memory_bytes(memory, _WHERE)
-    plan = BlockPlan.of(paths, asked, usable, _WHERE)
+    plan = BlockPlan.of(_inputs(paths, before, folder, listed), asked, usable, _WHERE)
     if before is not None and (found := differences(before, plan)):
         raise InvalidValueError(
             f"{folder} holds another deduplication: {'; '.join(found)}. Ask for the same, name "
@@ -250,6 +255,29 @@ def _opened(
         yield WorkFolder(folder, before or plan)
     finally:
         lock.release()
+
+
+def _inputs(
+    paths: list[Path], before: BlockPlan | None, folder: Path, listed: Path | None
+) -> list[Path]:
+    """Return the files to read; raise where the list would be written over one of them.
+
+    Where the work goes on, a pattern may match what it has written itself, which is left out.
+    """
+    target = None if listed is None else listed.resolve()
+    if before is not None:
+        known = {file.path for file in before.files}
+        out = folder.resolve()
+        paths = [
+            path
+            for path in paths
+            if str(path) in known or not (path.resolve() == target or out in path.resolve().parents)
+        ]
+    for path in paths:
+        if path.resolve() == target:
+            expected = "a path that is none of the files"
+            raise checks.bad_value("keep_list", _WHERE, expected, repr(str(listed)))
+    return paths
 
 
 def _locked(folder: Path) -> WriterLock:
@@ -280,7 +308,7 @@ def _finished(work: WorkFolder, listed: Path | None) -> dict[str, Any] | None:
         raise damaged(work.out / MANIFEST, f"its result cannot be read ({error!r})") from None
     for path, saved in files.items():
         check_size(path, saved)
-    if listed is not None and not listed.exists():
+    if listed is not None and not _is_list_of(result, listed):
         if work.receipt(Task("groups")) is None:
             raise InvalidValueError(
                 f"{work.out} is finished, and what {listed} could be made of is removed. Remove "
@@ -288,6 +316,11 @@ def _finished(work: WorkFolder, listed: Path | None) -> dict[str, Any] | None:
             )
         return None
     return result
+
+
+def _is_list_of(result: dict[str, Any], listed: Path) -> bool:
+    """Tell whether a file is the list of rows that was written with a result."""
+    return listed.exists() and result.get("keep_list") == list(sum_of(listed))
 
 
 def _as_given(result: dict[str, Any]) -> FileDuplicates:
@@ -374,4 +407,5 @@ def _result(work: WorkFolder, listed: Path | None) -> dict[str, Any]:
         "memory": work.plan.memory,
         "certificate": solved_plan(work).certificate.to_json(),
         "files": dict(written),
+        "keep_list": None if listed is None else list(sum_of(listed)),
     }

@@ -33,6 +33,8 @@ def expand_paths(
 ) -> list[Path]:
     """Return the paths that names and patterns stand for, those of a pattern by name.
 
+    ``**`` stands for any folders, and none.
+
     Examples
     --------
     >>> import tempfile
@@ -48,14 +50,17 @@ def expand_paths(
         path = checks.path(one, "files", where, "paths or patterns")
         # A name that exists is no pattern, whatever it holds.
         is_plain = path.exists() or not glob.has_magic(str(path))
-        matching = [path] if is_plain else [Path(name) for name in sorted(glob.glob(str(path)))]
+        names = [str(path)] if is_plain else sorted(glob.glob(str(path), recursive=True))
+        matching = [Path(name) for name in names]
         if not all(one.is_file() for one in matching) or not matching:
             expected = "paths of files, or patterns that some files match"
             raise checks.bad_value("files", where, expected, repr(str(path)))
         found += matching
     if not found:
         raise checks.bad_value("files", where, "at least one file", "none")
-    twice = [path for number, path in enumerate(found) if path in found[:number]]
-    if twice:
-        raise checks.bad_value("files", where, "each file once", f"{str(twice[0])!r} twice")
+    seen: set[Path] = set()
+    for path in found:
+        if path in seen:
+            raise checks.bad_value("files", where, "each file once", f"{str(path)!r} twice")
+        seen.add(path)
     return found
