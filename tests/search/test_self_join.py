@@ -81,3 +81,14 @@ def test_join_in_small_blocks_is_the_same(monkeypatch):
     monkeypatch.setattr(SelfJoin, "products_at_once", 7)
     small = [np.concatenate(part) for part in zip(*joined(rows, 0.5).pair_blocks(), strict=True)]
     assert all(np.array_equal(a, b) for a, b in zip(whole, small, strict=True))
+
+
+def test_copies_of_wide_rows_are_found_in_small_parts():
+    asked = []
+
+    def vectors(keys):
+        asked.append(len(keys))
+        return np.ones((len(keys), 4096), dtype=np.float32)
+
+    assert not find_copies(np.arange(1500), vectors).firsts.any()
+    assert max(asked) * 4096 <= 1 << 21

@@ -40,7 +40,6 @@ from memvec.search import Pairs, Scope, SelfJoin
 from memvec.storage import disk, open_folder, write_folder
 from memvec.types import Float32Array, IntArray
 
-_ROWS_AT_ONCE = 8192
 _THRESHOLDS = "thresholds"
 
 
@@ -92,7 +91,7 @@ def _lying(work: WorkFolder, block: int, rows: IntArray) -> Iterator[Float32Arra
         return
     path = work.rows(block).with_suffix(".distinct")
     with path.open("wb") as file:
-        for first, last in blocks(len(rows), _ROWS_AT_ONCE):
+        for first, last in blocks(len(rows), work.plan.rows_at_once):
             disk.write(file, stored[rows[first:last] - start].tobytes())
     yield work.mapped_rows(path)
     disk.remove_file(path)

@@ -37,6 +37,9 @@ _SMALLEST_BLOCK = 10_000
 # dimensions, a row took 90 µs to index in blocks of 200,000 and 136 µs in those of a million, and
 # 37 and 58 µs to be searched in one of them.
 _FEW_ROWS, _FEW_BLOCKS = 200_000, 5
+# Rows that are read and copied at a time, of dimensions that are not high: entries of a text take
+# 32 bytes each while they are read.
+_MOST_ROWS, _MOST_ENTRIES = 8192, 1 << 21
 _SIZE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*(k|m|g|t)?(i)?b?\s*", re.IGNORECASE)
 _LIMIT_OF_GROUP = Path("/sys/fs/cgroup/memory.max")
 
@@ -129,6 +132,11 @@ class BlockPlan:
     def bounds(self) -> IntArray:
         """Where each block begins, and the end of the last one."""
         return np.arange(self.n_blocks + 1) * self.n_rows // self.n_blocks
+
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows are read and copied at a time."""
+        return max(1, min(_MOST_ROWS, _MOST_ENTRIES // self.dim))
 
     @property
     def compares_everything(self) -> bool:

@@ -22,7 +22,6 @@ from memvec.search import Copies, Pairs, find_copies
 from memvec.storage import disk
 from memvec.types import Float32Array, IntArray
 
-_ROWS_AT_ONCE = 8192
 # Pairs that are held before they are written.
 PAIRS_AT_ONCE = 1 << 18
 # Rows to calibrate on, drawn evenly from all: at most so many, and this share of them.
@@ -70,7 +69,7 @@ def _rows_of(plan: BlockPlan, number: int) -> Iterator[tuple[VectorBlock, InputF
         if source.has_changed:
             raise FileFormatError(f"{source.path} has changed since the work began.")
         left = n_rows
-        for block in blocks_of(source.path, plan.asked, first, _ROWS_AT_ONCE):
+        for block in blocks_of(source.path, plan.asked, first, plan.rows_at_once):
             yield block.part(0, left), source
             left -= len(block)
             if left <= 0:

@@ -18,7 +18,8 @@ from memvec.search._searcher import Scope, compare_scopes, search_scopes
 from memvec.search._source import UnitSource
 from memvec.types import BoolArray, Float32Array, IntArray
 
-_HASHED_AT_ONCE = 8192
+# Entries of the vectors that are hashed or compared at a time: a few arrays of 16 MB.
+_ENTRIES_AT_ONCE = 1 << 21
 # Rows that tell how many others bounds leave to be tested.
 _PROBES = 16
 
@@ -259,14 +260,17 @@ def find_copies(keys: IntArray, vectors: Callable[[IntArray], Float32Array]) -> 
     vectors : callable
         Returns the vectors of keys.
     """
+    if not len(keys):
+        return Copies(keys, keys)
+    at_once = max(1, _ENTRIES_AT_ONCE // vectors(keys[:1]).shape[1])
     hashes = np.empty(len(keys), dtype=np.int64)
-    for start, stop in blocks(len(keys), _HASHED_AT_ONCE):
+    for start, stop in blocks(len(keys), at_once):
         hashes[start:stop] = _hashes(vectors(keys[start:stop]))
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     firsts = keys[first[group]]
     # Equal hashes almost always mean equal vectors; almost is looked after.
     suspects = np.flatnonzero(firsts != keys)
-    for start, stop in blocks(len(suspects), _HASHED_AT_ONCE):
+    for start, stop in blocks(len(suspects), at_once):
         some = suspects[start:stop]
         equal = vectors(keys[some]) == vectors(firsts[some])
         different = some[~equal.all(axis=1)]
