@@ -50,6 +50,15 @@ def test_pairs_of_each_two_scopes_make_all_pairs(seed, n_scopes, similarity):
     assert sorted(found) == array_pairs(rows, similarity)
 
 
+def test_rows_with_many_matches_are_queries_a_few_at_a_time(monkeypatch):
+    """One cluster: 600 rows of 600 matches each, of which 3,000 may be held."""
+    rows = unit_rows(np.ones(4) + 0.01 * np.random.default_rng(0).standard_normal((600, 4)))
+    monkeypatch.setattr(SelfJoin, "matches_at_once", 3000)
+    found = [len(pairs.left) for pairs in joined(rows, 0.9).pairs_between(0, 0)]
+    assert sum(found) == 600 * 599 // 2
+    assert max(found[1:]) <= 3000
+
+
 @settings(deadline=None, max_examples=30)
 @given(st.integers(0, 99), st.sampled_from(["components", "star"]), st.sampled_from([0.3, 0.8]))
 def test_groups_are_those_of_all_pairs(seed, grouping, similarity):
