@@ -147,7 +147,7 @@ def test_dedup_by_blocks_writes_pairs_and_the_list(parts):
     result = CliRunner().invoke(main, ["dedup", *map(str, parts), *asked])
     assert (result.exit_code, result.stdout) == (0, "")
     assert "33 vectors, 3 groups above 0.99: 30 to keep, 3 to drop. Misses nothing" in result.stderr
-    assert "3 pairs and 0 copies in pairs/, found in 1 block with at most 2 GB" in result.stderr
+    assert "3 pairs and 0 copies in pairs/, found in 1 block with a limit of 2 GB" in result.stderr
     pairs = pq.read_table("pairs").to_pydict()
     assert (pairs["id_a"], pairs["id_b"]) == (["n0", "n1", "n2"], ["n30", "n31", "n32"])
     kept = pq.read_table("kept.parquet").to_pydict()
@@ -183,8 +183,11 @@ def test_dedup_by_blocks_tells_what_differs_and_how_to_go_on(parts, monkeypatch)
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        (("part-0.parquet", "part-1.parquet"), "several files, or a pattern, needs --out FOLDER."),
-        (("part-*.parquet",), "several files, or a pattern, needs --out FOLDER."),
+        (("part-0.parquet", "part-1.parquet"), "Several files, or a pattern, need --out FOLDER."),
+        (("part-*.parquet",), "Several files, or a pattern, need --out FOLDER."),
+        (("v.npy", "--keep-list", "k.parquet"), "A list that ends in .parquet needs --out FOLDER."),
+        (("v.npy", "--keep-list", "./v.npy"), "'--keep-list': './v.npy' is the file to read."),
+        (("v.npy", "--out", "pairs", "--keep", "best"), "--keep best needs --scores NAME"),
         (("part-0.parquet", "--memory", "4GB"), "--memory needs --out FOLDER."),
         (("part-0.parquet", "--keep", "best"), "--keep best needs --out FOLDER."),
         (("part-0.parquet", "--keep-work"), "--keep-work needs --out FOLDER."),

@@ -260,7 +260,7 @@ def test_finished_work_is_not_done_again(files, tmp_path, monkeypatch):
     assert repr(again) == repr(first)
     assert again.certificate == first.certificate
     (tmp_path / "kept.parquet").unlink()
-    with pytest.raises(InvalidValueError, match=r"kept.parquet could be made of is removed"):
+    with pytest.raises(InvalidValueError, match=r"kept.parquet cannot be written: .* is finished"):
         deduplicated(files, tmp_path, ids="name")
     (tmp_path / "pairs/pairs-copies.parquet").unlink()
     with pytest.raises(CorruptIndexError, match=r"pairs-copies.parquet is missing"):
@@ -270,7 +270,7 @@ def test_finished_work_is_not_done_again(files, tmp_path, monkeypatch):
 def test_list_can_be_written_later_where_the_work_is_kept(files, tmp_path):
     deduplicated(files, tmp_path, ids="name", keep_work=True)
     before = (tmp_path / "kept.parquet").read_bytes()
-    (tmp_path / "kept.parquet").unlink()
+    (tmp_path / "kept.parquet").write_text("the list of something else")
     deduplicated(files, tmp_path, ids="name")
     assert (tmp_path / "kept.parquet").read_bytes() == before
     assert not (tmp_path / "pairs/_work").exists()
@@ -450,9 +450,10 @@ def test_rows_without_a_score_are_refused(tmp_path, score):
         ({"keep_list": "kept.csv"}, "'keep_list' parameter .* a path ending in .parquet"),
         ({"keep_list": "no/kept.parquet"}, "'keep_list' parameter .* a folder that exists"),
         ({"keep_list": "kept.parquet", "out": "."}, "'keep_list' .* not that of the pairs"),
+        ({"keep_list": "./part-1.parquet"}, "'keep_list' .* other than those of the files to read"),
         ({"files": "no-*.parquet"}, "'files' parameter .* patterns that some files match"),
         ({"files": []}, "'files' parameter .* at least one file"),
-        ({"files": ["part-0.parquet"] * 2}, "'files' parameter .* each file once"),
+        ({"files": ["part-0.parquet"] * 2}, "'files' parameter .* files, each named once"),
     ],
 )
 def test_bad_arguments_are_refused_before_anything_is_written(

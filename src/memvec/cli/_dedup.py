@@ -149,14 +149,18 @@ def _dedup_one(
     **promise: Any,
 ) -> None:
     """Deduplicate one file or collection, whose groups fit into memory."""
+    if len(files) > 1 or has_magic(files[0]):
+        raise click.UsageError("Several files, or a pattern, need --out FOLDER.")
     given = {
-        "several files, or a pattern,": len(files) > 1 or has_magic(files[0]),
+        "A list that ends in .parquet": Path(keep_list or "").suffix == ".parquet",
         "--keep best": keep == "best",
         "--memory": memory is not None,
         "--scores": scores is not None,
         "--keep-work": keep_work,
     }
     _refuse(given, "needs --out FOLDER")
+    if keep_list is not None and Path(keep_list).exists() and Path(keep_list).samefile(files[0]):
+        raise click.BadParameter(f"{keep_list!r} is the file to read.", param_hint="'--keep-list'")
     with _opened(files[0], similarity, field, ids, metadata) as opened:
         found = opened.deduplicate(similarity, keep=keep, groups=groups, **promise)
         drop = set(found.drop)
@@ -209,6 +213,8 @@ def _dedup_blocks(
         "--keep longest": keep == "longest",
     }
     _refuse(given, "does not go with --out")
+    if (keep == "best") != (asked["scores"] is not None):
+        raise click.UsageError("--keep best needs --scores NAME, and --scores needs --keep best.")
     for name in ("miss_rate", "guarantee", "confidence"):
         if asked[name] is None:
             del asked[name]
@@ -220,8 +226,8 @@ def _dedup_blocks(
     _tell(found.n_items, found.n_groups, similarity, found.n_dropped, found)
     size = f"{found.n_blocks:,} {'block' if found.n_blocks == 1 else 'blocks'}"
     echo(
-        f"{found.n_pairs:,} pairs and {found.n_copies:,} copies in {out}, found in {size} with at "
-        f"most {size_text(found.memory)} of memory.",
+        f"{found.n_pairs:,} pairs and {found.n_copies:,} copies in {out}, found in {size} with a "
+        f"limit of {size_text(found.memory)} of memory.",
         err=True,
     )
     if as_json:

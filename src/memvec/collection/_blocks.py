@@ -311,8 +311,8 @@ def _finished(work: WorkFolder, listed: Path | None) -> dict[str, Any] | None:
     if listed is not None and not _is_list_of(result, listed):
         if work.receipt(Task("groups")) is None:
             raise InvalidValueError(
-                f"{work.out} is finished, and what {listed} could be made of is removed. Remove "
-                "the folder to begin anew."
+                f"{listed} cannot be written: {work.out} is finished, and the work that the list "
+                "is made of was removed. Remove the folder to begin anew."
             )
         return None
     return result
