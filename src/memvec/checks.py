@@ -37,6 +37,17 @@ def message(name: str, where: str, expected: str, got: object) -> str:
     return f"The '{name}' parameter of {where} must be {expected}. Got {got} instead."
 
 
+def counted(number: int, one: str, more: str | None = None) -> str:
+    """Return a number with its noun, for messages and reprs.
+
+    Examples
+    --------
+    >>> counted(1, "match", "matches"), counted(2000, "pair")
+    ('1 match', '2,000 pairs')
+    """
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
+
+
 def bad_value(name: str, where: str, expected: str, got: object) -> InvalidValueError:
     """Return the error of an argument whose value cannot be used."""
     return InvalidValueError(message(name, where, expected, got))

@@ -75,7 +75,7 @@ def test_index_search_and_duplicates_follow_each_other(photos, model):
     output = run("duplicates", photos, "--html", "copies.html")
     assert "0 new, 0 changed, 6 as before" in output
     assert "2 alike:" in output
-    assert "2 photographs in 1 groups. Each photograph has a cosine of at least 0.55 with" in output
+    assert "2 photographs in 1 group. Each photograph has a cosine of at least 0.55 with" in output
     assert os.path.exists("copies.html")
 
 
@@ -197,7 +197,7 @@ def test_folder_of_unreadable_photos_says_why(tmp_path, monkeypatch):
 def test_one_photo_is_enough(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     folder = write_scenes(tmp_path / "mine", [1])
-    assert "holds 1 photographs." in run("index", folder)
+    assert "holds 1 photograph." in run("index", folder)
     assert "1 of 1 photographs." in run("search", folder / "scene001.png")
     assert "0 photographs in 0 groups." in run("duplicates", folder)
 
@@ -215,8 +215,10 @@ def test_links_to_files_are_followed_and_those_to_folders_are_not(photos, tmp_pa
 def test_promise_is_about_vectors(photos):
     run("index", photos)
     for output in (run("search", photos / "crop.jpg"), run("duplicates", photos)):
-        assert "Of vectors, not of what photographs show: Misses " in output
-        assert "docs/images.md says how often a changed copy has a vector so near." in output
+        assert "The promise is about vectors, not about what photographs show:\nMisses " in output
+        assert (
+            "docs/images.md tells how many changed copies are found, by kind of change." in output
+        )
 
 
 def test_vlad_can_be_learned(photos):
@@ -241,14 +243,17 @@ def test_onnx_model_can_be_named(photos):
 def test_descriptor_of_a_library_stays(photos, model):
     run("index", photos, "--descriptor", model)
     output = run("index", photos, "--words", 4, code=2)
-    assert "library.photos has its descriptor already: --words comes too late." in output
+    assert "library.photos has its descriptor already, and --words is for new libraries." in output
 
 
 def test_similarity_of_a_library_stays(photos, model):
     run("index", photos, "--descriptor", model, "--similarity", "0.6")
     assert "6 as before" in run("index", photos, "--similarity", "0.6")
     output = run("index", photos, "--similarity", "0.7", code=2)
-    assert "library.photos is designed for 0.6: --similarity comes too late." in output
+    assert (
+        "library.photos is designed for 0.6. For another --similarity, name a new --library."
+        in output
+    )
 
 
 def test_sources_exclude_each_other(photos, model):

@@ -153,7 +153,7 @@ def test_star_drops_only_what_is_similar_to_its_centre(path):
         assert collection.deduplicate(0.9, groups="star").drop == ["b"]
         middle = collection.deduplicate(0.9, groups="star", keep=lambda item: item.id == "b")
         assert [group.kept for group in middle.groups] == ["b"]
-        assert repr(middle) == "Duplicates(1 groups, 2 of 3 to drop)"
+        assert repr(middle) == "Duplicates(1 group, 2 of 3 to drop)"
 
 
 @pytest.mark.parametrize("groups", ["components", "star"])

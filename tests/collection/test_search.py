@@ -80,7 +80,7 @@ def test_hand_computed_answers(path):
         top = collection.search([0, 2], k=4, guarantee="exact")
         assert top.ids.tolist() == [["north", "between", "east", None]]
         assert top.scores.tolist() == [[1.0, np.float32(0.6), 0.0, -np.inf]]
-        assert (len(top), repr(top)) == (1, "TopHits(1 queries, best 4, cost ratio 1.000)")
+        assert (len(top), repr(top)) == (1, "TopHits(1 query, best 4, cost ratio 1.000)")
         assert collection.count([[1, 0], [-1, 0]], 0.9, guarantee="exact").tolist() == [1, 0]
         assert collection.contains([[1, 0], [-1, 0]], guarantee="exact").tolist() == [True, False]
         streamed = collection.iter_range([[1, 0], [0, 1]], guarantee="exact")

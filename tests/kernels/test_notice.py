@@ -50,14 +50,14 @@ def test_compiling_is_announced_once(caplog):
         notice.on_start(event_of(function_in("memvec.kernels._scores")))
         notice.on_end(event_of(function_in("memvec.kernels._scores")))
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "compiling its loops for this machine, once" in caplog.text
+    assert "compiling for this machine. A first build" in caplog.text
 
 
 def test_code_that_cannot_be_kept_is_announced_as_such(caplog, monkeypatch):
     monkeypatch.setattr(_notice, "kept_folder", lambda: None)
     monkeypatch.setenv("MEMVEC_CACHE_DIR", "/nowhere")
     CompileNotice().on_start(event_of(function_in("memvec.kernels._scores")))
-    assert "not kept, since /nowhere" in caplog.text
+    assert "cannot be kept in /nowhere" in caplog.text
     assert "MEMVEC_CACHE_DIR" in caplog.text
 
 
@@ -79,7 +79,7 @@ def test_service_without_stderr_is_told_by_its_log(caplog, monkeypatch):
 
 def test_compiling_is_announced_in_a_notebook_by_a_line(notebook, capsys, caplog):
     CompileNotice().on_start(event_of(function_in("memvec.kernels._scores")))
-    assert "compiling its loops" in capsys.readouterr().err
+    assert "compiling for this machine" in capsys.readouterr().err
     assert caplog.messages == []
 
 

@@ -200,7 +200,7 @@ def test_file_is_not_an_index(tmp_path):
     with pytest.raises(CorruptIndexError, match=r"file is not a saved index: it is not a folder"):
         open_folder(tmp_path / "file")
     with pytest.raises(
-        InvalidValueError, match=r"'path' parameter of X must be .*file, a file ins"
+        InvalidValueError, match=r"'path' parameter of X must be .*file, a file, ins"
     ):
         write_folder(tmp_path / "file", {}, {}, where="X")
     assert (tmp_path / "file").read_text() == "x"

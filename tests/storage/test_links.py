@@ -48,7 +48,7 @@ def test_save_refuses_a_link_in_place_of_what_it_makes(saved, victim, name, targ
         (saved / name).rename(victim / "moved")
     (saved / name).symlink_to(victim / target)
     before = content(victim), sorted(os.listdir(saved))
-    with pytest.raises(InvalidValueError, match=rf"'path' .* in which '{name}' is a link instead"):
+    with pytest.raises(InvalidValueError, match=rf"'path' .* in which '{name}' is a link, instead"):
         save(saved)
     assert (content(victim), sorted(os.listdir(saved))) == before
 
@@ -138,7 +138,7 @@ def test_path_that_leads_to_an_index_through_links_is_one(saved, tmp_path):
 
 def test_save_to_a_link_that_leads_nowhere_is_refused(tmp_path):
     (tmp_path / "current").symlink_to(tmp_path / "nowhere")
-    with pytest.raises(InvalidValueError, match=r"current, a link that leads nowhere instead"):
+    with pytest.raises(InvalidValueError, match=r"current, a link that leads nowhere, instead"):
         save(tmp_path / "current")
     assert os.listdir(tmp_path) == ["current"]
 

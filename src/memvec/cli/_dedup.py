@@ -15,6 +15,7 @@ import click
 
 import memvec
 from memvec import Collection
+from memvec.checks import counted
 from memvec.cli._options import (
     COSINE,
     STDIN,
@@ -187,7 +188,7 @@ def _tell(
     left = f"Pairs that may be left: about {n_left:,}. " if n_left else ""
     promise = str(found.certificate).splitlines()[0]  # JSON has all of it
     echo(
-        f"{n_items:,} vectors, {n_groups:,} groups above {similarity:g}: "
+        f"{n_items:,} vectors, {counted(n_groups, 'group')} above {similarity:g}: "
         f"{n_items - n_dropped:,} to keep, {n_dropped:,} to drop. {left}{promise}",
         err=True,
     )
@@ -224,10 +225,10 @@ def _dedup_blocks(
         echo(f"Interrupted. {out} keeps what is done: run the same command to go on.", err=True)
         sys.exit(INTERRUPTED)
     _tell(found.n_items, found.n_groups, similarity, found.n_dropped, found)
-    size = f"{found.n_blocks:,} {'block' if found.n_blocks == 1 else 'blocks'}"
+    pairs, copies = counted(found.n_pairs, "pair"), counted(found.n_copies, "copy", "copies")
     echo(
-        f"{found.n_pairs:,} pairs and {found.n_copies:,} copies in {out}, found in {size} with a "
-        f"limit of {size_text(found.memory)} of memory.",
+        f"{pairs} and {copies} in {out}, found in {counted(found.n_blocks, 'block')} with a limit "
+        f"of {size_text(found.memory)} of memory.",
         err=True,
     )
     if as_json:
@@ -327,6 +328,8 @@ def join(
             opened.metric, similarity, radius, opened.settings.similarity, "memvec join"
         )
         limits = limit_text(opened.metric, level)
-    print_table(f"{len(shown) + n_left:,} pairs {limits}", ["left", "right", "score"], shown)
+    print_table(
+        f"{counted(len(shown) + n_left, 'pair')} {limits}", ["left", "right", "score"], shown
+    )
     if n_left:
         echo(f"… and {n_left:,} more (--limit, --json)")

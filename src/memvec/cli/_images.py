@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import click
 
+from memvec.checks import counted
 from memvec.cli._options import COSINE, COUNT, FOLDER, json_option, option, options
 from memvec.cli._output import echo, writing
 from memvec.images import (
@@ -61,11 +62,14 @@ _LEARNED = ("learn_from", "kind", "words")
 _library = option(
     "--library",
     click.Path(file_okay=False),
-    "The folder that holds vectors and descriptor.",
+    "Folder that holds the vectors and the descriptor.",
     "library.photos",
 )
 _html = option(
-    "--html", click.Path(dir_okay=False), "Where the contact sheet goes.", "contact-sheet.html"
+    "--html",
+    click.Path(dir_okay=False),
+    "File to write the contact sheet to.",
+    "contact-sheet.html",
 )
 _megapixels = option(
     "--max-megapixels",
@@ -75,13 +79,33 @@ _megapixels = option(
 )
 _making = options(
     _library,
-    option("--descriptor", FOLDER, "That of another library, or a saved one."),
-    option("--onnx", click.Path(exists=True, dir_okay=False), "A model's config, .toml or .json."),
-    option("--learn-from", FOLDER, "Learn a descriptor from these photographs."),
-    option("--kind", click.Choice(_DESCRIPTORS), "What is learned: triangulation."),
-    option("--words", click.IntRange(2), "Size of the vocabulary that is learned: 16, or 64."),
-    option("--aggregation", click.Choice(["sum", "democratic"]), "Of local ones."),
-    option("--power", click.FloatRange(0, 1, min_open=True), "Power law: 0.5; 1 is none."),
+    option("--descriptor", FOLDER, "Use the descriptor of this library, or this saved descriptor."),
+    option(
+        "--onnx",
+        click.Path(exists=True, dir_okay=False),
+        "Describe by the ONNX model of this config (.toml or .json).",
+    ),
+    option("--learn-from", FOLDER, "Learn a descriptor from the photographs in this folder."),
+    option(
+        "--kind",
+        click.Choice(_DESCRIPTORS),
+        "Descriptor to learn; triangulation without it. Learns from FOLDER without --learn-from.",
+    ),
+    option(
+        "--words",
+        click.IntRange(2),
+        "Words of the vocabulary to learn. Without it: 16 for triangulation, 64 for vlad.",
+    ),
+    option(
+        "--aggregation",
+        click.Choice(["sum", "democratic"]),
+        "How local descriptors are added up; sum without it. Democratic lets each weigh alike.",
+    ),
+    option(
+        "--power",
+        click.FloatRange(0, 1, min_open=True),
+        "Exponent of the power law; 0.5 without it, and 1 leaves vectors as they are.",
+    ),
     _megapixels,
     json_option,
 )
@@ -102,7 +126,7 @@ def images() -> None:
 @images.command("index")
 @click.argument("folder", type=FOLDER)
 @_making
-@option("--similarity", COSINE, f"Cosine that a new library is designed for: {_SIMILARITY}.")
+@option("--similarity", COSINE, f"Cosine to design a new library for; {_SIMILARITY} without it.")
 def index_command(folder: str, as_json: bool, **given: Any) -> None:
     """Take the photographs of FOLDER into a library, or bring it up to date.
 
@@ -116,14 +140,14 @@ def index_command(folder: str, as_json: bool, **given: Any) -> None:
     with _made_library(folder, given) as library:
         if given["similarity"] not in (None, library.similarity):
             kept = f"{given['library']} is designed for {library.similarity:g}"
-            raise click.UsageError(f"{kept}: --similarity comes too late.")
+            raise click.UsageError(f"{kept}. For another --similarity, name a new --library.")
         report = _added(library, folder, given)
         n_photos = len(library)
     if as_json:
         echo(json.dumps({"library": given["library"], "photos": n_photos, **asdict(report)}))
     else:
         _print_report(report)
-        echo(f"{given['library']} holds {n_photos:,} photographs.")
+        echo(f"{given['library']} holds {counted(n_photos, 'photograph')}.")
     if report.skipped and not n_photos:
         raise click.ClickException(f"No photograph of {folder} could be read.")
 
@@ -131,8 +155,8 @@ def index_command(folder: str, as_json: bool, **given: Any) -> None:
 @images.command("search")
 @click.argument("photo", type=click.Path(exists=True, dir_okay=False))
 @_library
-@option("--similarity", COSINE, "Find all above this cosine.")
-@option("-k", COUNT, "Find so many instead, the most similar ones.")
+@option("--similarity", COSINE, "Find all above this cosine; above that of the library without it.")
+@option("-k", COUNT, "Find this many instead, the most similar ones.")
 @_megapixels
 @_html
 @json_option
@@ -174,7 +198,8 @@ def search_command(
 @option(
     "--similarity",
     COSINE,
-    f"Cosine above which two are alike: {_COPY_SIMILARITY}, or the library's if that is more.",
+    f"Cosine above which two are copies. Without it: {_COPY_SIMILARITY}, or the library's if that "
+    "is more.",
 )
 @option(
     "--groups",
@@ -215,15 +240,17 @@ def duplicates_command(
         echo("\n".join([f"{len(group)} alike:", *lines]))
     _print_rest(len(found.groups) - _LINES_SHOWN)
     n_photos = sum(map(len, found.groups))
-    echo(f"{n_photos:,} photographs in {len(found.groups):,} groups. {_rule(found, groups)}")
+    echo(
+        f"{n_photos:,} photographs in {counted(len(found.groups), 'group')}. {_rule(found, groups)}"
+    )
     echo(f"{_promise(found)}\nWrote {html}")
 
 
 def _promise(found: PhotoHits | PhotoDuplicates) -> str:
     """Return the certificate, and that it is about vectors."""
     return (
-        f"Of vectors, not of what photographs show: {found.certificate} docs/images.md says how "
-        "often a changed copy has a vector so near."
+        f"The promise is about vectors, not about what photographs show:\n{found.certificate}\n"
+        "docs/images.md tells how many changed copies are found, by kind of change."
     )
 
 
@@ -250,7 +277,10 @@ def _made_library(folder: str, given: dict[str, Any]) -> PhotoLibrary:
         named = [name for name in _SOURCES if given[name] is not None]
         if named:
             flag = f"--{named[0].replace('_', '-')}"
-            raise click.UsageError(f"{path} has its descriptor already: {flag} comes too late.")
+            raise click.UsageError(
+                f"{path} has its descriptor already, and {flag} is for new libraries. Leave it "
+                "out, or name a new --library."
+            )
         return PhotoLibrary.open(path)
     check_kind(Path(path), Kind.LIBRARY)
     _photos(folder)
@@ -272,8 +302,8 @@ def _photos(folder: str) -> list[str]:
 def _added(library: PhotoLibrary, folder: str, given: dict[str, Any]) -> FolderReport:
     """Take a folder into a library; where there is no bar to be seen, a line says so."""
     if not on_terminal():
-        n_photos = len(find_photos(folder))
-        echo(f"Reading {n_photos:,} photographs of {folder}; new ones are described.", err=True)
+        photos = counted(len(find_photos(folder)), "photograph")
+        echo(f"Reading {photos} of {folder}; new ones are described.", err=True)
     return library.add_folder(folder, max_pixels=_pixels(given))
 
 
@@ -304,7 +334,7 @@ def _bags(source: str, kind: str, n_words: int, sift: SiftConfig) -> list[Float3
     """Return the local descriptors of photographs to learn from, which must be enough."""
     paths = _photos(source)
     most = _VLAD_PHOTOS if kind == "vlad" else _TRAINING_PHOTOS
-    echo(f"Learning from {min(len(paths), most):,} photographs of {source}.", err=True)
+    echo(f"Learning from {counted(min(len(paths), most), 'photograph')} of {source}.", err=True)
     bags, skipped = training_bags(paths, sift=sift, max_photos=most)
     if not bags:
         reason = _sentence(skipped[0])
@@ -328,7 +358,7 @@ def _print_report(report: FolderReport) -> None:
         echo(f"Read {path}: {', '.join(notes)}.")
     _print_rest(len(report.notes) - _LINES_SHOWN)
     for entry in report.skipped[:_LINES_SHOWN]:
-        echo(f"Skipped {_sentence(entry)}")
+        echo(f"Skipped: {_sentence(entry)}")
     _print_rest(len(report.skipped) - _LINES_SHOWN)
     echo(
         f"{report.n_added:,} new, {report.n_changed:,} changed, {report.n_unchanged:,} as before, "
@@ -376,10 +406,10 @@ def _duplicates_page(
     return contact_sheet(
         f"Copies in {Path(folder).name or folder}",
         shown,
-        summary=f"{len(found.groups):,} groups of photographs that are alike. "
+        summary=f"{counted(len(found.groups), 'group')} of photographs that are alike. "
         + _rule(found, groups)
         + (f" The {len(shown):,} largest are shown, {left:,} are not." if left else ""),
-        remarks=[_promise(found), *(f"Skipped {_sentence(entry)}" for entry in skipped)],
+        remarks=[_promise(found), *(f"Skipped: {_sentence(entry)}" for entry in skipped)],
         max_pixels=max_pixels,
     )
 

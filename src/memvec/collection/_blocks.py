@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from memvec import checks
+from memvec.checks import counted
 from memvec.collection._blocks_groups import group_rows, write_keep_list
 from memvec.collection._blocks_joining import (
     index_block,
@@ -94,8 +95,9 @@ class FileDuplicates:
         return expected_missed(self.certificate, self.n_pairs)
 
     def __repr__(self) -> str:
-        found = f"{self.n_groups:,} groups, {self.n_dropped:,} of {self.n_items:,} to drop"
-        return f"FileDuplicates({found}, about {self.expected_missed:,} pairs may be left)"
+        groups, left = counted(self.n_groups, "group"), counted(self.expected_missed, "pair")
+        found = f"{groups}, {self.n_dropped:,} of {self.n_items:,} to drop"
+        return f"FileDuplicates({found}, about {left} may be left)"
 
 
 def deduplicate_files(
@@ -336,7 +338,7 @@ def _run(work: WorkFolder, threads: int | None, progress: bool | None) -> None:
     n_blocks, memory = work.plan.n_blocks, work.plan.memory / 1e9
     for kind, title in _STAGES.items():
         tasks = [task for task in work.plan.tasks if task.kind == kind]
-        title = title.format(f"{n_blocks:,} blocks, memory {memory:.3g} GB")
+        title = title.format(f"{counted(n_blocks, 'block')}, memory {memory:.3g} GB")
         with progress_bar(title, sum(_size(work, task) for task in tasks), progress) as advance:
             for task in tasks:
                 if task not in done:

@@ -473,7 +473,7 @@ class Collection:
         ...         ids = collection.add([[1, 0], [0, 1], [1, 0.1]], ids=["a", "b", "c"])
         ...         found = collection.deduplicate(0.9)
         ...         found, found.drop
-        (Duplicates(1 groups, 1 of 3 to drop), ['c'])
+        (Duplicates(1 group, 1 of 3 to drop), ['c'])
         """
         caller = "Collection.deduplicate"
         level, promise = (similarity, radius), (miss_rate, guarantee, confidence)

@@ -215,7 +215,8 @@ def _check_own(folder: Path, given: dict[str, Any]) -> None:
     check_kind(folder, Kind.COLLECTION)
     for foreign in sorted(set(os.listdir(folder)) - OWN_NAMES):
         raise CorruptIndexError(
-            f"{folder} is not a collection: it holds {foreign!r} and no file {CATALOG}."
+            f"{folder} is not a collection: it holds {foreign!r} and no file {CATALOG}. To create "
+            "one, name a new or empty folder."
         )
     if "dim" not in given:
         raise _not_found(folder)

@@ -204,7 +204,7 @@ def deduplicate(
     >>> import memvec
     >>> found = memvec.deduplicate([[1, 0], [0, 1], [1, 0.1], [1, 0]], similarity=0.9)
     >>> found
-    DuplicateRows(1 groups, 2 of 4 to drop)
+    DuplicateRows(1 group, 2 of 4 to drop)
     >>> found.kept
     array([0, 1])
     """

@@ -82,7 +82,9 @@ def ranks_to_keep(
     checks.choice(grouping, "groups", where, get_args(Grouping))
     if keep != "best":
         if scores is not None:
-            raise checks.bad_value("scores", where, "left out unless keep is 'best'", "both")
+            raise checks.bad_value(
+                "scores", where, "left out unless keep is 'best'", f"scores with keep={keep!r}"
+            )
         rows = np.arange(n_rows)
         return rows if keep == "first" else rows[::-1]
     expected = f"{n_rows} numbers, one for each row, where keep is 'best'"

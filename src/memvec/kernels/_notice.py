@@ -15,7 +15,7 @@ from memvec.progress import Advance, in_notebook, on_terminal, progress_bar
 
 _LOGGER = logging.getLogger("memvec")
 _NOTICE = (
-    "memvec: compiling its loops for this machine, once: about 10 s for a first build and search."
+    "memvec: compiling for this machine. A first build and search take about 10 s longer, once."
 )
 
 
@@ -23,13 +23,12 @@ def _notice() -> str:
     if kept_folder() is not None:
         return _NOTICE
     try:
-        reason = f"{place()} is not"
+        reason = f"{place()} is no folder that you can write to and nobody else can"
     except RuntimeError:
-        reason = "there is no home folder to have"
+        reason = "you have no home folder"
     return (
-        "memvec: compiling its loops for this machine, in each process anew: they are not kept, "
-        f"since {reason} a folder that this user can write and nobody else. Set "
-        "MEMVEC_CACHE_DIR to one."
+        "memvec: compiling for this machine, in each process anew, since compiled code cannot be "
+        f"kept: {reason}. Set MEMVEC_CACHE_DIR to a folder of your own."
     )
 
 

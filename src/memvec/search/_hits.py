@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from memvec.checks import counted
 from memvec.guarantee import Certificate, NullLaw
 from memvec.metric import Metric, cosines_of
 from memvec.search._frames import Columns, faiss_ids
@@ -260,8 +261,8 @@ class Hits:
 
     def __repr__(self) -> str:
         return (
-            f"Hits({len(self)} queries, {len(self.ids)} matches, "
-            f"cost ratio {self.work.cost_ratio:.3f})"
+            f"Hits({counted(len(self), 'query', 'queries')}, "
+            f"{counted(len(self.ids), 'match', 'matches')}, cost ratio {self.work.cost_ratio:.3f})"
         )
 
 
@@ -359,7 +360,8 @@ class TopHits:
 
     def __repr__(self) -> str:
         n_queries, k = self.ids.shape
-        return f"TopHits({n_queries} queries, best {k}, cost ratio {self.work.cost_ratio:.3f})"
+        asked = counted(n_queries, "query", "queries")
+        return f"TopHits({asked}, best {k}, cost ratio {self.work.cost_ratio:.3f})"
 
 
 def faiss_scores(hits: Hits | TopHits) -> Float32Array:

@@ -9,6 +9,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
+from memvec.checks import counted
 from memvec.guarantee import Certificate
 from memvec.types import Float32Array, IntArray
 
@@ -66,7 +67,7 @@ class SimilarPairs:
         return (SimilarPair(*row) for row in rows)
 
     def __repr__(self) -> str:
-        return f"SimilarPairs({len(self):,} pairs{_left_over(self.expected_missed)})"
+        return f"SimilarPairs({counted(len(self), 'pair')}{_left_over(self.expected_missed)})"
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,9 @@ class Duplicates(Generic[Name]):
         return expected_missed(self.certificate, self.n_pairs)
 
     def __repr__(self) -> str:
-        found = f"{len(self.groups)} groups, {len(self.drop)} of {self.n_items} to drop"
+        found = (
+            f"{counted(len(self.groups), 'group')}, {len(self.drop):,} of {self.n_items:,} to drop"
+        )
         return f"{type(self).__name__}({found}{_left_over(self.expected_missed)})"
 
 
@@ -131,4 +134,4 @@ def expected_missed(certificate: Certificate, n_found: int) -> int:
 def _left_over(n_pairs: int) -> str:
     if not n_pairs:
         return ""
-    return f", about {n_pairs:,} {'pair' if n_pairs == 1 else 'pairs'} may be left"
+    return f", about {counted(n_pairs, 'pair')} may be left"

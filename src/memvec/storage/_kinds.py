@@ -94,4 +94,4 @@ def check_free(path: Path, wanted: Kind, where: str) -> None:
     found = kind_of(path)
     if found not in (None, wanted):
         expected = f"a new path, an empty folder or {wanted.title}"
-        raise checks.bad_value("path", where, expected, f"{path}, {found.title}")
+        raise checks.bad_value("path", where, expected, f"{path}, {found.title},")

@@ -125,7 +125,7 @@ def _map_latest(folder: Path, verify: bool, unsummed: Collection[str] | None) ->
 
 def _check_exists(folder: Path) -> None:
     if not folder.exists():
-        raise IndexNotFoundError(f"There is no saved index at {folder}.")
+        raise IndexNotFoundError(f"There is no saved index at {folder}. Index.save makes one.")
     if not folder.is_dir():
         raise CorruptIndexError(f"{folder} is not a saved index: it is not a folder.")
 

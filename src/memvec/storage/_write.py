@@ -157,18 +157,18 @@ def _problem_of_place(folder: Path) -> str | None:
     """Return why nothing can be saved to a folder, or None."""
     if not folder.exists():
         if folder.is_symlink():
-            return f"{folder}, a link that leads nowhere"
+            return f"{folder}, a link that leads nowhere,"
         return None if folder.parent.is_dir() else str(folder)
     if not folder.is_dir():
-        return f"{folder}, a file"
+        return f"{folder}, a file,"
     # A name that no save makes, and no manifest: somebody else's folder.
     foreign = sorted(set(os.listdir(folder)) - set(_own_names(folder)))
     if foreign and _disk.kind(folder / MANIFEST) is None:
-        return f"{folder}, which holds {foreign[0]!r} and no {MANIFEST}"
+        return f"{folder}, which holds {foreign[0]!r} and no {MANIFEST},"
     for name in (MANIFEST, *_own_names(folder)):
         found = _disk.kind(folder / name)
         if found not in (None, "a folder" if GENERATION_NAME.fullmatch(name) else "a file"):
-            return f"{folder}, in which {name!r} is {found}"
+            return f"{folder}, in which {name!r} is {found},"
     return None
 
 
