@@ -283,7 +283,7 @@ def test_list_of_another_deduplication_is_not_taken_for_that_of_this_one(files, 
     deduplicated(files, tmp_path, ids="name")
     assert (tmp_path / "kept.parquet").read_bytes() == before
     write(tmp_path / "kept.parquet", id=["n0"], keep=[True], group=["n0"])
-    with pytest.raises(InvalidValueError, match=r"kept.parquet could be made of is removed"):
+    with pytest.raises(InvalidValueError, match=r"kept.parquet cannot be written: .* is finished"):
         deduplicated(files, tmp_path, ids="name")
 
 
@@ -450,7 +450,7 @@ def test_rows_without_a_score_are_refused(tmp_path, score):
         ({"keep_list": "kept.csv"}, "'keep_list' parameter .* a path ending in .parquet"),
         ({"keep_list": "no/kept.parquet"}, "'keep_list' parameter .* a folder that exists"),
         ({"keep_list": "kept.parquet", "out": "."}, "'keep_list' .* not that of the pairs"),
-        ({"keep_list": "./part-1.parquet"}, "'keep_list' .* other than those of the files to read"),
+        ({"keep_list": "./part-1.parquet"}, "'keep_list' .* none of the files"),
         ({"files": "no-*.parquet"}, "'files' parameter .* patterns that some files match"),
         ({"files": []}, "'files' parameter .* at least one file"),
         ({"files": ["part-0.parquet"] * 2}, "'files' parameter .* files, each named once"),

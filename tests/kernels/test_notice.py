@@ -57,7 +57,7 @@ def test_code_that_cannot_be_kept_is_announced_as_such(caplog, monkeypatch):
     monkeypatch.setattr(_notice, "kept_folder", lambda: None)
     monkeypatch.setenv("MEMVEC_CACHE_DIR", "/nowhere")
     CompileNotice().on_start(event_of(function_in("memvec.kernels._scores")))
-    assert "cannot be kept in /nowhere" in caplog.text
+    assert "cannot be kept: /nowhere" in caplog.text
     assert "MEMVEC_CACHE_DIR" in caplog.text
 
 
@@ -68,13 +68,13 @@ def test_user_without_a_home_is_told_so(caplog, monkeypatch):
     monkeypatch.setattr(_notice, "kept_folder", lambda: None)
     monkeypatch.setattr(_notice, "place", homeless)
     CompileNotice().on_start(event_of(function_in("memvec.kernels._scores")))
-    assert "not kept, since there is no home folder" in caplog.text
+    assert "cannot be kept: you have no home folder" in caplog.text
 
 
 def test_service_without_stderr_is_told_by_its_log(caplog, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     CompileNotice().on_start(event_of(function_in("memvec.kernels._scores")))
-    assert "compiling its loops" in caplog.text
+    assert "compiling for this machine" in caplog.text
 
 
 def test_compiling_is_announced_in_a_notebook_by_a_line(notebook, capsys, caplog):

@@ -61,6 +61,6 @@ def expand_paths(
     seen: set[Path] = set()
     for path in found:
         if path in seen:
-            raise checks.bad_value("files", where, "each file once", f"{str(path)!r} twice")
+            raise checks.bad_value("files", where, "files, each named once", f"{str(path)!r} twice")
         seen.add(path)
     return found
