@@ -223,8 +223,18 @@ def test_commands_take_a_radius(tmp_path):
     assert len(json.loads(found.output)["hits"]) == np.count_nonzero(truth)
     joined = run(main, ["join", path, "--radius", "0.5"])
     assert f"{np.count_nonzero(np.triu(truth, 1)):,} pairs within 0.5" in joined.output
+    exact = ["--radius", "0.5", "--guarantee", "exact"]
+    told = [run(main, ["dedup", one, *exact]).output.splitlines()[0] for one in (path, rows)]
+    assert "groups within 0.5: " in told[0]
+    assert told[0] == told[1]
+    assert "groups within 0.447214: " in run(main, ["dedup", path]).output
+    assert (
+        "--radius does not go with --out"
+        in run(main, ["dedup", rows, "--radius", "0.5", "--out", str(tmp_path / "out")]).output
+    )
     assert "matches within 0.5 (95 %" in run(main, ["measure", path, "--radius", "0.5"]).output
     assert "everything within 0.6" in run(main, ["info", path]).output
     assert "within 0.6" in run(main, ["calibrate", path]).output
     np.save(rows, 2 * ROWS)
     assert "norm 2 in row 0" in run(main, ["add", path, rows]).output
+    assert "norm 2 in row 0" in run(main, ["dedup", rows, "--radius", "0.5"]).output

@@ -77,7 +77,7 @@ def test_calibration_of_segments_is_kept_compressed(collection, vectors):
 
 
 def test_scratch_waits_for_no_disk_and_is_removed(vectors, syncs):
-    with scratch_collection(dim=DIM, similarity=0.7, seal_at=0) as collection:
+    with scratch_collection(dim=DIM, similarity=0.7, metric="cosine", seal_at=0) as collection:
         assert pages(collection, "synchronous") == 0
         syncs.clear()
         collection.add(vectors)

@@ -18,6 +18,7 @@ from memvec import Collection
 from memvec.checks import counted
 from memvec.cli._options import (
     COSINE,
+    RADIUS,
     STDIN,
     Id,
     as_typed,
@@ -46,8 +47,10 @@ from memvec.cli._output import (
 )
 from memvec.collection import Duplicates, FileDuplicates, scratch_collection
 from memvec.files import BLOCK_SUFFIXES
-from memvec.metric import checked_level, limit_text
+from memvec.metric import Metric, checked_level, limit_text, radius_of
 
+# Of two vectors that are duplicates.
+_SIMILARITY = 0.9
 # Rows that go to the temporary folder at a time.
 _BATCH = 8192
 # Few large segments are joined faster than many small ones; so many vectors are in memory.
@@ -71,7 +74,13 @@ def _checked_files(
 
 @click.command()
 @click.argument("files", nargs=-1, required=True, callback=_checked_files, metavar="FILE...")
-@option("--similarity", COSINE, "Cosine above which two vectors are duplicates.", 0.9)
+@option("--similarity", COSINE, "Cosine above which two vectors are duplicates. Without it: 0.9.")
+@option(
+    "--radius",
+    RADIUS,
+    "Distance within which they are, in place of --similarity: of a file with vectors of norm 1, "
+    "or of a collection whose metric is euclidean.",
+)
 @option(
     "--keep",
     click.Choice(["first", "last", "longest", "best"]),
@@ -135,7 +144,8 @@ def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) 
 def _dedup_one(
     files: tuple[str, ...],
     *,
-    similarity: float,
+    similarity: float | None,
+    radius: float | None,
     keep: Any,
     groups: Literal["components", "star"],
     dropped: bool,
@@ -162,12 +172,22 @@ def _dedup_one(
     _refuse(given, "needs --out FOLDER")
     if keep_list is not None and Path(keep_list).exists() and Path(keep_list).samefile(files[0]):
         raise click.BadParameter(f"{keep_list!r} is the file to read.", param_hint="'--keep-list'")
-    with _opened(files[0], similarity, field, ids, metadata) as opened:
-        found = opened.deduplicate(similarity, keep=keep, groups=groups, **promise)
+    with _opened(files[0], (similarity, radius), field, ids, metadata) as opened:
+        level = _level(opened.metric, similarity, radius)
+        if opened.metric == "cosine":
+            promise["similarity"] = level
+        else:
+            promise["radius"] = radius_of(level)
+        found = opened.deduplicate(keep=keep, groups=groups, **promise)
         drop = set(found.drop)
         chosen = found.drop if dropped else [name for name in opened if name not in drop]
-    _tell(found.n_items, len(found.groups), similarity, len(drop), found)
+    _tell(found.n_items, len(found.groups), len(drop), found)
     _write(found, chosen, "dropped" if dropped else "kept", keep_list, as_json=as_json)
+
+
+def _level(metric: Metric, similarity: float | None, radius: float | None) -> float:
+    """Return the cosine of duplicates."""
+    return checked_level(metric, similarity, radius, _SIMILARITY, "memvec dedup")
 
 
 def _refuse(given: dict[str, bool], why: str) -> None:
@@ -179,7 +199,6 @@ def _refuse(given: dict[str, bool], why: str) -> None:
 def _tell(
     n_items: int,
     n_groups: int,
-    similarity: float,
     n_dropped: int,
     found: Duplicates[Id] | FileDuplicates,
 ) -> None:
@@ -188,7 +207,7 @@ def _tell(
     left = f"Pairs that may be left: about {n_left:,}. " if n_left else ""
     promise = str(found.certificate).splitlines()[0]  # JSON has all of it
     echo(
-        f"{n_items:,} vectors, {counted(n_groups, 'group')} above {similarity:g}: "
+        f"{n_items:,} vectors, {counted(n_groups, 'group')} {found.certificate.range_text}: "
         f"{n_items - n_dropped:,} to keep, {n_dropped:,} to drop. {left}{promise}",
         err=True,
     )
@@ -198,7 +217,7 @@ def _dedup_blocks(
     files: tuple[str, ...],
     out: str,
     *,
-    similarity: float,
+    radius: float | None,
     dropped: bool,
     metadata: tuple[str, ...],
     as_json: bool,
@@ -209,6 +228,7 @@ def _dedup_blocks(
     given = {
         "A collection": any(Path(file).is_dir() for file in files),
         "Standard input": STDIN in files,
+        "--radius": radius is not None,
         "--dropped": dropped,
         "--metadata": bool(metadata),
         "--keep longest": keep == "longest",
@@ -216,15 +236,15 @@ def _dedup_blocks(
     _refuse(given, "does not go with --out")
     if (keep == "best") != (asked["scores"] is not None):
         raise click.UsageError("--keep best needs --scores NAME, and --scores needs --keep best.")
-    for name in ("miss_rate", "guarantee", "confidence"):
+    for name in ("similarity", "miss_rate", "guarantee", "confidence"):
         if asked[name] is None:
             del asked[name]
     try:
-        found = memvec.deduplicate_files(files, similarity, out=out, keep=keep, **asked)
+        found = memvec.deduplicate_files(files, out=out, keep=keep, **asked)
     except KeyboardInterrupt:
         echo(f"Interrupted. {out} keeps what is done: run the same command to go on.", err=True)
         sys.exit(INTERRUPTED)
-    _tell(found.n_items, found.n_groups, similarity, found.n_dropped, found)
+    _tell(found.n_items, found.n_groups, found.n_dropped, found)
     pairs, copies = counted(found.n_pairs, "pair"), counted(found.n_copies, "copy", "copies")
     echo(
         f"{pairs} and {copies} in {out}, found in {counted(found.n_blocks, 'block')} with a limit "
@@ -263,7 +283,11 @@ def _write(
 
 @contextmanager
 def _opened(
-    source: str, similarity: float, field: str | None, ids: str | None, metadata: tuple[str, ...]
+    source: str,
+    level: tuple[float | None, float | None],
+    field: str | None,
+    ids: str | None,
+    metadata: tuple[str, ...],
 ) -> Iterator[Collection]:
     """Open a collection, or make one of a file, for a while."""
     if source != STDIN and Path(source).is_dir():
@@ -275,7 +299,11 @@ def _opened(
     if first is None:
         raise click.UsageError("Standard input holds no lines.")
     dim = first.vectors.shape[1]
-    with scratch_collection(dim=dim, similarity=similarity, seal_at=_SEAL_AT) as collection:
+    metric: Metric = "cosine" if level[1] is None else "euclidean"
+    similarity = _level(metric, *level)
+    with scratch_collection(
+        dim=dim, similarity=similarity, metric=metric, seal_at=_SEAL_AT
+    ) as collection:
         for block in chain([first], blocks):
             numbers = range(block.first_row, block.first_row + len(block))
             rows = unit_rows(block, source, collection)

@@ -20,15 +20,21 @@ from memvec.metric import Metric, checked_level, checked_metric
 
 
 @contextmanager
-def scratch_collection(*, dim: int, similarity: float, seal_at: int) -> Iterator[Collection]:
+def scratch_collection(
+    *, dim: int, similarity: float, metric: Metric, seal_at: int
+) -> Iterator[Collection]:
     """Make a collection that is removed at the end of the block; nothing waits for the disk.
 
     Parameters
     ----------
-    dim, similarity, seal_at
+    dim, metric, seal_at
         As in :func:`open_collection`.
+    similarity : float
+        α₀ in (0, 1], whatever the metric.
     """
-    given = checked_settings({"dim": dim, "similarity": similarity, "seal_at": seal_at})
+    given = checked_settings(
+        {"dim": dim, "similarity": similarity, "metric": metric, "seal_at": seal_at}
+    )
     with tempfile.TemporaryDirectory(prefix="memvec-") as folder:
         store = Store(Path(folder) / "rows.mv", given, read_only=False, scratch=True)
         with Collection(store, background=False, verify=False) as collection:
