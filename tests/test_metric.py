@@ -141,7 +141,20 @@ def test_explanations_tell_distances(kind, request):
     assert told.reason.startswith("Not returned: its distance 1.")
     assert told.reason.endswith(" is beyond 0.5.")
     assert " for 0.5 asked; p = " in str(told)
-    assert searched.explain(ROWS[0], 0, radius=0.0).matches
+    copy = searched.explain(ROWS[0], 0, radius=0.0)
+    assert copy.matches
+    assert copy.score == 0.0
+
+
+def test_explanation_of_a_near_copy_agrees_with_the_search():
+    angle = np.linspace(0, 0.003, 61)
+    rows = np.stack([np.cos(angle), np.sin(angle)], axis=1).astype(np.float32)
+    index = Index.build(rows, metric="euclidean", radius=0.0, guarantee="exact", progress=False)
+    found = dict(zip(*index.range_search(rows[0])[0][:2], strict=True))
+    told = [index.explain(rows[0], one) for one in range(len(rows))]
+    assert [one.id for one in told if one.matches] == sorted(found)
+    assert {one.id: one.score for one in told if one.matches} == found
+    assert 0 < len(found) < len(rows)
 
 
 @pytest.mark.parametrize("kind", ["index", "collection"])

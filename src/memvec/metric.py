@@ -14,7 +14,7 @@ Metric = Literal["cosine", "euclidean"]
 
 # Norms are 1 up to UNIT_NORM_TOLERANCE, so the cosine of a row with its copy is 1 up to twice that,
 # and the square of their distance is 0 up to four times that.
-_NO_DISTANCE = 4 * checks.UNIT_NORM_TOLERANCE
+LEAST_DISTANCE = math.sqrt(4 * checks.UNIT_NORM_TOLERANCE)
 _NO_METRIC = (
     "an inner product ranks long rows above near ones, and memvec searches by angle; of rows of "
     "norm 1 it is the cosine, so scale them where your model allows it"
@@ -63,7 +63,7 @@ def scores_of(metric: Metric, cosines: Float64Array | Float32Array) -> Float32Ar
     if metric == "cosine":
         return cosines.astype(np.float32)
     squares = 2 - 2 * cosines.astype(np.float64)
-    squares[squares <= _NO_DISTANCE] = 0.0
+    squares[squares <= LEAST_DISTANCE**2] = 0.0
     distances: Float64Array = np.sqrt(squares)
     return distances.astype(np.float32)
 

@@ -151,3 +151,29 @@ def test_file_that_was_cut_off_does_not_end_the_process_that_closes(folder):
     os.truncate(vectors, 200)
     collection.close()
     assert (folder / "solved" / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_block_that_an_exception_ends_is_left_without_solving(folder, monkeypatch, error):
+    def fail():
+        with memvec.open(folder) as collection:
+            collection.add(ROWS[4200:])
+            collection.seal(progress=False)
+            raise error
+
+    solving.forbid(monkeypatch)
+    with pytest.raises(error):
+        fail()
+    with memvec.open(folder) as collection:  # it was closed
+        assert len(collection) == 4400
+
+
+def test_interpreter_that_shuts_down_closes_without_solving(folder, monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+
+    monkeypatch.setattr("memvec.guarantee.Promises.solve_ahead", refuse)
+    with memvec.open(folder) as collection:
+        collection.add(ROWS[4200:])
+        collection.seal(progress=False)
+    assert memvec.open(folder, read_only=True).check().ok

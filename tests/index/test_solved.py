@@ -139,7 +139,17 @@ def test_what_is_no_folder_of_plans_is_left_alone(built, folder, kind):
     assert kind == "link" or (folder / "solved").read_text() == "mine"
 
 
+def test_folder_that_is_something_else_now_is_left_alone(built, folder):
+    index = Index.open(folder)
+    shutil.rmtree(folder)
+    folder.mkdir()
+    (folder / "mine.txt").write_text("mine")
+    assert same(index.range_search(QUERIES, 0.77), built.range_search(QUERIES, 0.77))
+    assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
 def test_plans_are_bounded_and_those_of_other_calibrations_go_first(tmp_path):
+    write_folder(tmp_path, {}, {})
     plans = SolvedPlans(tmp_path)
     plans.keep("old", {str(number): {"number": number} for number in range(60)})
     plans.keep("new", {str(number): {"number": number} for number in range(10)})

@@ -691,12 +691,13 @@ class Collection:
     def close(self) -> None:
         """Let the next writer in, after what is being sealed; nothing is lost without it.
 
-        Where segments were made, ranges are solved for those who open the collection next.
+        Where segments were made, ranges are solved for those who open the collection next, unless
+        an exception ends the block of a ``with``.
         Where sealing takes longer than a second, a line on the terminal tells so, or the logger
         "memvec" at the level INFO. Afterwards no file is mapped or open any more, and every
         method raises InvalidValueError, as files of Python raise ValueError; results stay.
         """
-        self._writing.end(self._close)
+        self._writing.end(self._close, solve=True)
 
     def _close(self) -> None:
         if not self._closed:
@@ -715,7 +716,8 @@ class Collection:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.close()
+        # Whoever was interrupted wants to go on.
+        self._writing.end(self._close, solve=kind is None)
 
     def __repr__(self) -> str:
         if self._closed:

@@ -164,15 +164,17 @@ class Writing:
         if not self._store.read_only:
             self._sealer.settle()
 
-    def end(self, close: Callable[[], None]) -> None:
-        """Let sealing come to its end, solve for those who open the collection next, and close."""
+    def end(self, close: Callable[[], None], *, solve: bool) -> None:
+        """Let sealing come to its end, and close; first `solve` for those who open it next."""
+        self._is_solved = self._is_solved or not solve
 
         def last() -> None:
             try:
                 # Not after each seal: the next one changes the evidence.
                 if not (self._is_solved or self._store.catalog.is_inherited):
                     self._is_solved = True
-                    with suppress(MemvecError, OSError):  # then they solve themselves
+                    # Then they solve themselves. RuntimeError: the interpreter is shutting down.
+                    with suppress(MemvecError, OSError, RuntimeError):
                         self._solve_ahead()
                     give_back_memory()
             finally:

@@ -30,7 +30,7 @@ from memvec.guarantee._family import ThresholdFamily
 from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._plan import Plan
 from memvec.guarantee._thresholds import Thresholds
-from memvec.storage import MANIFEST, disk, open_folder, write_folder
+from memvec.storage import MANIFEST, disk, kind_of, open_folder, write_folder
 from memvec.types import Float64Array
 
 SOLVED = "solved"
@@ -90,6 +90,8 @@ class SolvedPlans:
 
     def _write(self, plans: dict[str, Any]) -> None:
         if disk.kind(self._folder) not in (None, "a folder"):  # a link would lead elsewhere
+            return
+        if kind_of(self._folder.parent) is None:  # removed, and something else is there now
             return
         try:
             write_folder(self._folder, {}, {"plans": plans})

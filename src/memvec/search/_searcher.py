@@ -20,9 +20,9 @@ from memvec.guarantee import (
     Watched,
     significance,
 )
-from memvec.kernels import ALL_ALLOWED, canonical_score_pairs
+from memvec.kernels import ALL_ALLOWED, MATCH_SLACK, canonical_score_pairs
 from memvec.matches import Matches
-from memvec.metric import radius_of
+from memvec.metric import LEAST_DISTANCE, radius_of
 from memvec.search._explain import Explanation
 from memvec.search._hits import Searched
 from memvec.search._nearest import search_nearest
@@ -210,7 +210,11 @@ def explain(
     pair = query[np.newaxis], np.ascontiguousarray(vector[np.newaxis])
     [score] = canonical_score_pairs(*pair, zero, zero)
     surprise = significance(searched.null_law, float(score), searched.n_candidates)
-    told = radius_of(float(score)) if searched.metric == "euclidean" else float(score)
+    told = float(score)
+    if searched.metric == "euclidean":
+        told = radius_of(told)
+        if told <= LEAST_DISTANCE and score >= similarity - MATCH_SLACK:
+            told = 0.0  # as hits have it
     stages = source.stages(query, row, plan.thresholds)
     certificate = plan.certificate.in_metric(searched.metric)
     on_units = np.empty(0, dtype=np.float32)
