@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from types import SimpleNamespace
 
+import numba
 import pytest
 
 import memvec
@@ -110,6 +111,13 @@ def test_digest_covers_names_and_content_of_all_sources(tmp_path):
     second = sources_digest(tmp_path)
     (tmp_path / "a.py").rename(tmp_path / "b.py")
     assert len({first, second, sources_digest(tmp_path)}) == 3
+
+
+@pytest.mark.parametrize(("name", "value"), [("BOUNDSCHECK", 1), ("OPT", 0)])
+def test_code_compiled_by_other_settings_of_numba_is_kept_apart(monkeypatch, name, value):
+    usual = sources_digest()
+    monkeypatch.setattr(numba.config, name, value)
+    assert sources_digest() != usual
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid"), reason="rights of POSIX")

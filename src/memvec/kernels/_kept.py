@@ -28,6 +28,8 @@ _N_KEPT = 8
 # What was used so lately may be in use.
 _LEAST_AGE = 24 * 3600.0
 _FOLDER_NAME = re.compile("[0-9a-f]{32}")
+# Settings of numba, from the environment, that it compiles by and does not keep code by.
+_SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VECTORIZE")
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -74,7 +76,9 @@ def sources_digest(folder: Path = Path(__file__).parent) -> str:
     """
     versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
     processor = get_host_cpu_name(), get_host_cpu_features()
-    digest = hashlib.sha256("\n".join([*versions, *processor]).encode())
+    settings = (repr(getattr(numba.config, name, None)) for name in _SETTINGS)
+    digest = hashlib.sha256("
+".join([*versions, *processor, *settings]).encode())
     for path in sorted(folder.glob("*.py")):
         source = path.read_bytes()
         digest.update(f"{path.name} {len(source)}\n".encode() + source)
