@@ -145,13 +145,15 @@ def write_keep_list(work: WorkFolder, path: Path) -> None:
     kept, names = work.load(KEPT), Names(work)
     # Rows that stand for others may be in any block: their ids are looked up once.
     chosen = np.unique(kept[kept != np.arange(len(kept))])
-    ids = [names.of(chosen)] if len(chosen) else []
+    ids = names.of(chosen) if len(chosen) else None
     kind = work.facts(Task("read"))["ids"] or "int64"
     with writing_table(path, {"id": kind, "keep": "bool_", "group": kind}) as write:
         for start, stop in blocks(len(kept), _ROWS_AT_ONCE):
             rows = np.arange(start, stop)
             keep, own = kept[start:stop] == rows, names.of(rows)
-            places = np.where(
-                keep, rows - start, len(own) + np.searchsorted(chosen, kept[start:stop])
-            )
-            write({"id": own, "keep": keep, "group": joined_columns([own, *ids]).take(places)})
+            others, group_of = np.unique(kept[start:stop][~keep], return_inverse=True)
+            # Those of this part alone: all of them, for each part, would take ever longer.
+            some = [] if ids is None else [ids.take(np.searchsorted(chosen, others))]
+            places = rows - start
+            places[~keep] = len(own) + group_of
+            write({"id": own, "keep": keep, "group": joined_columns([own, *some]).take(places)})
