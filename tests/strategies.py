@@ -35,7 +35,7 @@ one_level = st.builds(
     unit_size=st.one_of(st.just("auto"), st.integers(1, 30)),
     batch_size=st.one_of(st.none(), st.integers(1, 30)),
     iterations=st.integers(1, 4),
-    homes=st.sampled_from(["auto", 1]),
+    units_per_vector=st.sampled_from(["auto", 1]),
     codes=st.sampled_from(["auto", "none", "sign", "estimate"]),
     symmetric=st.booleans(),
     rotation=st.sampled_from(["random", "none"]),
@@ -55,11 +55,11 @@ two_levels = st.builds(
     codes=st.sampled_from(["auto", "sign", "estimate"]),
     reserve=st.sampled_from([0, 7]),
     iterations=st.integers(1, 3),
-    homes=st.sampled_from(["auto", 1]),
+    units_per_vector=st.sampled_from(["auto", 1]),
 )
 two_homes = st.builds(
     IndexConfig,
-    homes=st.just(2),
+    units_per_vector=st.just(2),
     levels=st.sampled_from([1, 2]),
     group_size=st.one_of(st.just("auto"), st.integers(1, 40)),
     unit_size=st.one_of(st.just("auto"), st.integers(1, 20)),

@@ -23,14 +23,16 @@ from memvec.storage import open_folder, write_folder
 LARGE = {"vectors.npy", "codes.npy", "prefix.npy", "unit_vectors.npy"}
 SIMILARITY = 0.7
 
-# Every kind of array there is: groups, second homes, words, projections, a reserve.
+# Every kind of array there is: groups, second units, words, projections, a reserve.
 CONFIGS = {
-    "groups and two homes": IndexConfig(
-        assignment="kmeans", levels=2, homes=2, unit_size=8, group_size=60, reserve=100
+    "groups and two units a vector": IndexConfig(
+        assignment="kmeans", levels=2, units_per_vector=2, unit_size=8, group_size=60, reserve=100
     ),
     "random units with codes": IndexConfig(assignment="random", unit_size=4, reserve=0),
     "float32 units": IndexConfig(codes="none", unit_size=6, reserve=100),
-    "projected": IndexConfig(assignment="kmeans", homes=2, unit_size=8, pca_dim=70, whiten=True),
+    "projected": IndexConfig(
+        assignment="kmeans", units_per_vector=2, unit_size=8, pca_dim=70, whiten=True
+    ),
 }
 # A projected index takes ten times as long to answer.
 _SHARES = [0.35, 0.3, 0.27, 0.08]

@@ -373,7 +373,7 @@ def test_reprs_read_well():
 
 def test_certificates_say_what_they_rest_on():
     index = Index.build(cloud(22, n=500), config=IndexConfig(unit_size=20))
-    assert str(index.range_search(cloud(1)).certificate).startswith("Planted queries")
+    assert str(index.range_search(cloud(1)).certificate).startswith("Synthetic queries")
     assert str(index.range_search(cloud(1), units=1).certificate).startswith("No promise")
     everything = index.range_search(cloud(1), threshold=-np.inf).certificate
     assert str(everything) == "Misses nothing above 0.7."
@@ -428,9 +428,18 @@ def test_bad_questions_are_refused(call, text):
         (lambda: IndexConfig(ridge=1.0), "0 for 'auto'. Got 1.0"),
         (lambda: IndexConfig(levels=3), "'levels' .* Got 3"),
         (lambda: IndexConfig(levels=2, codes="none"), "'levels' .* 1 for float32 tests"),
-        (lambda: IndexConfig(homes=3), "'homes' .* one of 'auto', 1, 2. Got 3"),
-        (lambda: IndexConfig(homes=2, codes="none"), "'homes' .* 1 for float32 tests"),
-        (lambda: IndexConfig(homes=2, assignment="random"), "'homes' .* random assignment. Got 2"),
+        (
+            lambda: IndexConfig(units_per_vector=3),
+            "'units_per_vector' .* one of 'auto', 1, 2. Got 3",
+        ),
+        (
+            lambda: IndexConfig(units_per_vector=2, codes="none"),
+            "'units_per_vector' .* 1 for float32 tests",
+        ),
+        (
+            lambda: IndexConfig(units_per_vector=2, assignment="random"),
+            "'units_per_vector' .* random assignment. Got 2",
+        ),
         (lambda: Index.build(np.eye(3), config=IndexConfig(pca_dim=9)), "'pca_dim' .* 3. Got 9"),
         (lambda: IndexConfig(pca_dim=0), "'pca_dim' .* Got 0"),
         (lambda: IndexConfig(group_size=0), "'group_size' .* Got 0"),

@@ -29,8 +29,8 @@ QUERIES = naive.unit_rows(ROWS[:50] + 0.1 * np.random.default_rng(2).standard_no
         IndexConfig(codes="sign"),
         IndexConfig(),
         IndexConfig(levels=2),
-        IndexConfig(homes=2),
-        IndexConfig(homes=2, levels=2, center=True),
+        IndexConfig(units_per_vector=2),
+        IndexConfig(units_per_vector=2, levels=2, center=True),
         IndexConfig(pca_dim=20, whiten=True),
         IndexConfig(center=True),
         IndexConfig(construction="ridge", ridge=np.inf, unit_size=np.int64(40)),
@@ -77,7 +77,7 @@ def test_saving_replaces_an_index(tmp_path):
 
 
 def test_an_index_without_all_its_arrays_is_refused(tmp_path):
-    Index.build(ROWS[:100], config=IndexConfig(homes=2)).save(tmp_path / "index.mv")
+    Index.build(ROWS[:100], config=IndexConfig(units_per_vector=2)).save(tmp_path / "index.mv")
     arrays, meta = open_folder(tmp_path / "index.mv")
     for missing in ("offsets", "codes", "run_offsets", "run_rows"):
         kept = {name: np.array(array) for name, array in arrays.items() if name != missing}

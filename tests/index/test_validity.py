@@ -15,7 +15,13 @@ from memvec.storage import disk, open_folder, write_folder
 N = 300
 CONFIGS = {
     "codes": IndexConfig(
-        assignment="kmeans", levels=2, homes=2, unit_size=8, group_size=60, reserve=100, pca_dim=30
+        assignment="kmeans",
+        levels=2,
+        units_per_vector=2,
+        unit_size=8,
+        group_size=60,
+        reserve=100,
+        pca_dim=30,
     ),
     "float32": IndexConfig(codes="none", unit_size=6, center=True),
 }
@@ -213,7 +219,7 @@ STRANGE = {
     ("config", "unit_size"): ["auto", None, 0, -1, 1.5, [], "x"],
     ("config", "unit_words"): ["auto", None, 0, 1.5],
     ("config", "levels"): ["auto", None, 0, 1, 3, "x", []],
-    ("config", "homes"): ["auto", None, 0, 1, 3, "x", []],
+    ("config", "units_per_vector"): ["auto", None, 0, 1, 3, "x", []],
     ("config", "codes"): ["auto", None, "x", "none", "sign", 1],
     ("config", "rotation"): ["none", None, "x", 1],
     ("config", "pca_dim"): [None, 0, 29, 41, 10**30, "x"],

@@ -17,8 +17,8 @@ ALL = np.empty(0, dtype=bool)
 CONFIGS = {
     "codes": IndexConfig(codes="estimate", unit_size=8),
     "groups": IndexConfig(codes="estimate", unit_size=8, levels=2, group_size=64),
-    "homes": IndexConfig(codes="estimate", unit_size=8, homes=2, reserve=20),
-    "one home": IndexConfig(codes="estimate", unit_size=8, assignment="kmeans", homes=1),
+    "homes": IndexConfig(codes="estimate", unit_size=8, units_per_vector=2, reserve=20),
+    "one home": IndexConfig(codes="estimate", unit_size=8, assignment="kmeans", units_per_vector=1),
     "float32": IndexConfig(codes="none", unit_size=8),
 }
 

@@ -11,10 +11,10 @@ from strategies import cloud, seeds, two_homes
 
 ANYTHING = -2.0
 CONFIGS = {
-    "units": IndexConfig(homes=2, unit_size=16, reserve=30),
-    "groups": IndexConfig(homes=2, unit_size=16, levels=2, group_size=100, reserve=30),
-    "sign": IndexConfig(homes=2, unit_size=16, codes="sign", reserve=0),
-    "projected": IndexConfig(homes=2, unit_size=16, center=True, pca_dim=100, reserve=0),
+    "units": IndexConfig(units_per_vector=2, unit_size=16, reserve=30),
+    "groups": IndexConfig(units_per_vector=2, unit_size=16, levels=2, group_size=100, reserve=30),
+    "sign": IndexConfig(units_per_vector=2, unit_size=16, codes="sign", reserve=0),
+    "projected": IndexConfig(units_per_vector=2, unit_size=16, center=True, pca_dim=100, reserve=0),
 }
 SIMILARITY = 0.2
 ROWS, QUERIES = cloud(1, n=400, dim=220, near=2.4), cloud(2, n=20, dim=220, near=2.4)
@@ -137,7 +137,7 @@ def test_calibrated_answers_do_not_depend_on_batches_or_threads(seed, config):
 @pytest.mark.parametrize("levels", [1, 2])
 def test_index_follows_its_seed_and_not_the_threads(levels, monkeypatch):
     rows = cloud(3, n=1200, dim=24, near=0.8)
-    config = IndexConfig(homes=2, unit_size=8, levels=levels, seed=5)
+    config = IndexConfig(units_per_vector=2, unit_size=8, levels=levels, seed=5)
     built = []
     for threads in ("1", "3"):
         monkeypatch.setenv("MEMVEC_THREADS", threads)
@@ -154,7 +154,9 @@ def test_index_follows_its_seed_and_not_the_threads(levels, monkeypatch):
 def test_second_homes_find_what_units_stand_for_badly():
     """With the same slack, more is found than by one home."""
     options = {"unit_size": 8, "assignment": "kmeans", "reserve": 0}
-    one, two = (Index.build(ROWS, config=IndexConfig(homes=n, **options)) for n in (1, 2))
+    one, two = (
+        Index.build(ROWS, config=IndexConfig(units_per_vector=n, **options)) for n in (1, 2)
+    )
     single, double = (index.source.search(QUERIES, 0.1, LINES["one"], 1) for index in (one, two))
     assert len(double.ids) > len(single.ids)
 
@@ -166,7 +168,7 @@ def test_strays_are_what_neither_unit_stands_for():
     rows = centres + 0.4 * rng.standard_normal((1000, 24))
     far = rng.choice(1000, 5, replace=False)
     rows[far] = rng.standard_normal((5, 24))
-    index = Index.build(rows, config=IndexConfig(homes=2, unit_size=25, reserve=0))
+    index = Index.build(rows, config=IndexConfig(units_per_vector=2, unit_size=25, reserve=0))
     assert set(np.flatnonzero(index.labels == -1)) <= set(far)
     assert (index.labels == -1).sum() == 5
     assert (index.unit_sizes >= 1).all()
@@ -177,7 +179,7 @@ def test_units_keep_a_member_however_far_it_is():
     """A unit whose only member is far from all others is not deserted for it."""
     rng = np.random.default_rng(6)
     rows = np.repeat(rng.standard_normal((1, 24)), 1000, axis=0) + rng.standard_normal((1000, 24))
-    index = Index.build(rows, config=IndexConfig(homes=2, unit_size=1, reserve=0))
+    index = Index.build(rows, config=IndexConfig(units_per_vector=2, unit_size=1, reserve=0))
     assert (index.unit_sizes >= 1).all()
     found = index.range_search(rows, 1.0)
     assert (found.counts >= 1).all()
@@ -188,12 +190,12 @@ def test_homes_are_two_where_nothing_is_said_and_they_can_be():
         IndexConfig(assignment="kmeans"): 2,
         IndexConfig(assignment="kmeans", codes="none"): 1,
         IndexConfig(assignment="random"): 1,
-        IndexConfig(assignment="kmeans", homes=1): 1,
-        IndexConfig(homes=2): 2,
+        IndexConfig(assignment="kmeans", units_per_vector=1): 1,
+        IndexConfig(units_per_vector=2): 2,
     }
     for config, homes in asked.items():
         built = Index.build(ROWS, config=config)
-        assert built.config.homes == homes
+        assert built.config.units_per_vector == homes
         assert (len(built.units.cascade.units.run_rows) > 0) == (homes == 2)
 
 
@@ -201,7 +203,7 @@ def test_homes_are_two_where_nothing_is_said_and_they_can_be():
 def test_explanations_agree_with_searches_away_from_the_design(similarity):
     """By whichever home a vector is found, its explanation says that it is."""
     rows, queries = cloud(7, n=1500, dim=96, near=1.2), cloud(8, n=6, dim=96, near=1.2)
-    config = IndexConfig(homes=2, unit_size=16, reserve=0)
+    config = IndexConfig(units_per_vector=2, unit_size=16, reserve=0)
     index = Index.build(
         rows,
         similarity=0.5,

@@ -25,7 +25,7 @@ DIM = 12
 CONFIGS = {
     "codes": IndexConfig(unit_size=8, reserve=5),
     "floats": IndexConfig(unit_size=8, reserve=0, codes="none"),
-    "guests": IndexConfig(unit_size=8, reserve=0, homes=2),
+    "guests": IndexConfig(unit_size=8, reserve=0, units_per_vector=2),
 }
 SIMILARITIES = st.sampled_from([0.3, 0.7, 0.9, 1.0])
 # Few queries and many, few allowed and most: each takes another way through a source.

@@ -78,7 +78,7 @@ def index_block(work: WorkFolder, task: Task) -> None:
 
 # A join asks each row once of each block, at a high similarity: second homes and more rounds of
 # k-means would take longer than they save.
-_CONFIG = IndexConfig(homes=1, iterations=2)
+_CONFIG = IndexConfig(units_per_vector=1, iterations=2)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from memvec.errors import (
     UnknownVersionError,
 )
 from memvec.guarantee import Guarantee
-from memvec.index import IndexConfig
+from memvec.index import IndexConfig, with_present_names
 from memvec.metric import Metric, checked_metric
 
 _WHERE = "memvec.open"
@@ -76,6 +76,7 @@ class Settings:
         try:
             fields = json.loads(text)
             _refuse_unknown(fields, cls)
+            fields["config"] = with_present_names(fields["config"])
             _refuse_unknown(fields["config"], IndexConfig)
             fields["config"] = _read_config(fields["config"])
             if fields.get("similarities") == []:  # which nobody can give

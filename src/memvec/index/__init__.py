@@ -1,7 +1,7 @@
 """The index of a fixed set of vectors: design, build, search, files."""
 
 from memvec.index._arrays import compares_everything, deduplicate, join, self_join
-from memvec.index._config import IndexConfig
+from memvec.index._config import IndexConfig, with_present_names
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign
 from memvec.index._encode import scan_by_codes
@@ -27,4 +27,5 @@ __all__ = [
     "self_join",
     "shadow_share",
     "share_of_queries",
+    "with_present_names",
 ]

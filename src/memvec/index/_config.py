@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from memvec import checks
 from memvec.constructions import CONSTRUCTIONS, Construction
@@ -76,9 +77,9 @@ class IndexConfig:
         Run k-means in random batches of this many vectors (the paper's batch assignment).
     iterations : int
         Rounds of k-means at most.
-    homes : {"auto", 1, 2}
-        Units that each vector is found by. A second one, near it but on another side than its own,
-        finds those that their own unit stands for badly; it needs k-means and codes.
+    units_per_vector : {"auto", 1, 2}
+        Units that each vector belongs to. A second one, near it but on another side than the first,
+        finds vectors that the first represents badly; it needs k-means and codes.
     codes : {"auto", "none", "sign", "estimate"}
         Test float32 memory vectors and members, or their sign codes: as in the paper ("sign"), or
         with the scale that makes them estimates of the inner product.
@@ -117,7 +118,7 @@ class IndexConfig:
     group_size: int | Auto = "auto"
     batch_size: int | None = None
     iterations: int = 10
-    homes: Literal["auto", 1, 2] = "auto"
+    units_per_vector: Literal["auto", 1, 2] = "auto"
     codes: CodesName | Auto = "auto"
     symmetric: bool = False
     rotation: RotationName = "random"
@@ -151,7 +152,7 @@ class IndexConfig:
             value = getattr(self, name)
             if value is not None and value != "auto":
                 self._keep(name, checks.integer(value, name, where, minimum=minimum))
-        for name in ("levels", "homes"):
+        for name in ("levels", "units_per_vector"):
             value = getattr(self, name)
             if value not in ("auto", 1, 2):
                 expected = "one of 'auto', 1, 2"
@@ -160,14 +161,14 @@ class IndexConfig:
                 self._keep(name, int(value))
 
     def _check_twos(self, where: str) -> None:
-        """Refuse two levels and two homes where there is nothing that they could be made of."""
+        """Refuse two levels, and two units for a vector, that cannot be made."""
         plain = self.codes == "none" or self.assignment == "random"
         if self.levels == 2 and (plain or self.batch_size is not None):
             expected = "1 for float32 tests, random assignment and batches"
             raise checks.bad_value("levels", where, expected, 2)
-        if self.homes == 2 and plain:
+        if self.units_per_vector == 2 and plain:
             expected = "1 for float32 tests and random assignment"
-            raise checks.bad_value("homes", where, expected, 2)
+            raise checks.bad_value("units_per_vector", where, expected, 2)
 
     @property
     def projects(self) -> bool:
@@ -178,3 +179,8 @@ class IndexConfig:
     def turns(self) -> bool:
         """Whether that projection has other axes than the vectors."""
         return self.pca_dim is not None or self.whiten
+
+
+def with_present_names(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a saved configuration whose fields have the names of today."""
+    return {"units_per_vector" if name == "homes" else name: config[name] for name in config}

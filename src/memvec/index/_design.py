@@ -111,7 +111,7 @@ class IndexDesign:
         kind = "codes" if made.rotation == "random" else "unrotated codes"
         tests = "float32" if made.codes == "none" else f"{64 * int(made.unit_words)}-bit {kind}"
         groups = f" in groups of {made.group_size}" if made.levels == 2 else ""
-        homes = ", two for each vector" if made.homes == 2 else ""
+        homes = ", two for each vector" if made.units_per_vector == 2 else ""
         return (
             f"{made.assignment} units of {made.unit_size}{groups}{homes}, {made.construction} "
             f"memory vectors tested by {tests}, for similarity {self.similarity:g} and miss rate "
@@ -133,7 +133,9 @@ def design_index(
     made = config
     if made.assignment == "auto":
         # Groups, batches and second homes are of k-means: who asks for them asks for it.
-        random = uniform and 2 not in (made.levels, made.homes) and made.batch_size is None
+        random = (
+            uniform and 2 not in (made.levels, made.units_per_vector) and made.batch_size is None
+        )
         made = replace(made, assignment="random" if random else "kmeans")
     if made.codes == "auto":
         made = replace(made, codes="estimate")
@@ -146,8 +148,8 @@ def design_index(
         made, time = _design_kmeans_units(made, rows.shape, similarity, costs)
     if made.levels == "auto":
         made = replace(made, levels=1)
-    if made.homes == "auto":
-        made = replace(made, homes=1)
+    if made.units_per_vector == "auto":
+        made = replace(made, units_per_vector=1)
     if made.group_size == "auto":
         made = replace(made, group_size=made.unit_size)
     if made.construction == "auto":
@@ -268,7 +270,7 @@ def _design_kmeans_units(
     levels: tuple[Literal[1, 2], ...] = (1, 2) if config.batch_size is None else (1,)
     if config.levels != "auto":
         levels = (config.levels,)
-    homes = 2 if config.homes == "auto" else config.homes
+    homes = 2 if config.units_per_vector == "auto" else config.units_per_vector
     first_words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
     sizes = _kmeans_sizes(n_vectors, homes) if config.unit_size == "auto" else (config.unit_size,)
     groups = _GROUP_SIZES if config.group_size == "auto" else (config.group_size,)
@@ -287,7 +289,9 @@ def _design_kmeans_units(
         tried, key=lambda one: (one[0] * (1 + _WORTH_A_LEVEL * (one[1] - 1)), *one[1:])
     )
     made = replace(config, unit_words=words, member_words=min(first_words, -(-dim // 64)))
-    return replace(made, levels=level, unit_size=size, group_size=group, homes=homes), time
+    return replace(
+        made, levels=level, unit_size=size, group_size=group, units_per_vector=homes
+    ), time
 
 
 def _kmeans_sizes(n_vectors: int, homes: Literal[1, 2]) -> tuple[int, ...]:

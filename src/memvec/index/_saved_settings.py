@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from memvec import checks
 from memvec.guarantee import Guarantee
-from memvec.index._config import IndexConfig
+from memvec.index._config import IndexConfig, with_present_names
 from memvec.index._design import IndexDesign
 from memvec.index._units import MOST_VECTORS
 from memvec.metric import checked_metric
@@ -18,7 +18,7 @@ _WHERE = "the manifest"
 _FLAGS = ("normalised", "symmetric", "center", "whiten")
 # What the design step leaves no "auto" of.
 _DECIDED = (
-    *("construction", "assignment", "unit_size", "levels", "group_size", "homes"),
+    *("construction", "assignment", "unit_size", "levels", "group_size", "units_per_vector"),
     *("codes", "unit_words", "member_words"),
 )
 # Levels of a query's magnitude take two bits; the paper's queries take one.
@@ -54,7 +54,7 @@ def saved_design(settings: object) -> IndexDesign:
 
 
 def _saved_config(settings: object, dim: int) -> IndexConfig:
-    held = dict(_mapping(settings, "config"))
+    held = with_present_names(_mapping(settings, "config"))
     _check_names(held, IndexConfig, "config")
     if held.get("ridge") == "inf":  # JSON has no number for it
         held["ridge"] = float("inf")

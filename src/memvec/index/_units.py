@@ -71,7 +71,7 @@ def build_units(
     tested = vectors if projection is None else tested[keys]
     n_inside, offsets = len(inside), assignment.offsets
     seconds = np.empty(0, dtype=np.int64)
-    if config.homes == 2:
+    if config.units_per_vector == 2:
         arrays = [keys, vectors] if projection is None else [keys, vectors, tested]
         inside_arrays = [array[:n_inside] for array in arrays]
         seconds, offsets = _find_second_homes(inside_arrays, offsets, config.seed)

@@ -52,7 +52,7 @@ class _Sizes:
     @classmethod
     def of(cls, arrays: Arrays, design: IndexDesign) -> _Sizes:
         made = design.config
-        two_homes = made.homes == 2
+        two_homes = made.units_per_vector == 2
         return cls(
             n_vectors=design.n_vectors,
             dim=design.dim,
