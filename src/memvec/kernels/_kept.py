@@ -77,8 +77,7 @@ def sources_digest(folder: Path = Path(__file__).parent) -> str:
     versions = sys.version, numba.__version__, llvmlite.__version__, np.__version__
     processor = get_host_cpu_name(), get_host_cpu_features()
     settings = (repr(getattr(numba.config, name, None)) for name in _SETTINGS)
-    digest = hashlib.sha256("
-".join([*versions, *processor, *settings]).encode())
+    digest = hashlib.sha256("\n".join([*versions, *processor, *settings]).encode())
     for path in sorted(folder.glob("*.py")):
         source = path.read_bytes()
         digest.update(f"{path.name} {len(source)}\n".encode() + source)
