@@ -451,6 +451,8 @@ def test_rows_without_a_score_are_refused(tmp_path, score):
         ({"keep_list": "no/kept.parquet"}, "'keep_list' parameter .* a folder that exists"),
         ({"keep_list": "kept.parquet", "out": "."}, "'keep_list' .* not that of the pairs"),
         ({"keep_list": "./part-1.parquet"}, "'keep_list' .* none of the files"),
+        ({"keep_list": "x/../y/kept.parquet", "out": "y"}, "'keep_list' .* not that of the pairs"),
+        ({"keep_list": "x/y/kept.parquet", "out": "x"}, "'keep_list' .* not that of the pairs"),
         ({"files": "no-*.parquet"}, "'files' parameter .* patterns that some files match"),
         ({"files": []}, "'files' parameter .* at least one file"),
         ({"files": ["part-0.parquet"] * 2}, "'files' parameter .* files, each named once"),
@@ -459,6 +461,8 @@ def test_rows_without_a_score_are_refused(tmp_path, score):
 def test_bad_arguments_are_refused_before_anything_is_written(
     files, tmp_path, monkeypatch, asked, error
 ):
+    for name in ("x/y", "y"):
+        (tmp_path / name).mkdir(parents=True)
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InvalidValueError, match=error):
         memvec.deduplicate_files(**{"files": files, "out": "pairs"} | asked)

@@ -215,8 +215,9 @@ def _checked(asked: Asked) -> Asked:
 def _checked_list(path: str | os.PathLike[str], folder: Path) -> Path:
     expected = "a path ending in .parquet, in a folder that exists and is not that of the pairs"
     checked = checks.path(path, "keep_list", _WHERE, expected)
-    parent = checked.absolute().parent
-    if checked.suffix != ".parquet" or not parent.is_dir() or parent == folder.absolute():
+    parent = checked.parent.resolve()
+    is_inside = folder.resolve() in (parent, *parent.parents)
+    if checked.suffix != ".parquet" or not parent.is_dir() or is_inside:
         raise checks.bad_value("keep_list", _WHERE, expected, repr(str(path)))
     return checked
 
