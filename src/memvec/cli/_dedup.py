@@ -78,14 +78,14 @@ def _checked_files(
 @option(
     "--radius",
     RADIUS,
-    "Distance within which they are, in place of --similarity: of a file with vectors of norm 1, "
-    "or of a collection whose metric is euclidean.",
+    "Distance within which two vectors are duplicates, in place of --similarity: for a file of "
+    "vectors of norm 1, or a collection whose metric is euclidean.",
 )
 @option(
     "--keep",
     click.Choice(["first", "last", "longest", "best"]),
-    "Keep the first or the last of a group, that with the longest metadata (without --out), or "
-    "that of the highest score (with --out and --scores).",
+    "Keep the first or the last of a group, the one with the longest metadata (without --out), or "
+    "the one with the highest score (with --out and --scores).",
     "first",
 )
 @option(
@@ -100,7 +100,10 @@ def _checked_files(
 )
 @option("--out", click.Path(file_okay=False), "Work by blocks, and write all pairs to this folder.")
 @option(
-    "--memory", str, "With --out: memory to use, such as 4GB; half of the machine's without it."
+    "--memory",
+    str,
+    "With --out: memory to use, such as 4GB; half of the machine's without it.",
+    metavar="SIZE",
 )
 @option("--scores", str, "With --out and --keep best: column of the scores.", metavar="NAME")
 @click.option("--keep-work", is_flag=True, help="With --out: keep the indexes of the blocks.")
@@ -109,24 +112,23 @@ def _checked_files(
 @threads_option
 @json_option
 def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) -> None:
-    """Print the ids of FILE that remain without near-duplicates.
+    """Find near-duplicates, and print the ids to keep.
 
-    One id a line. A text that is empty, begins with a quote, holds digits alone or control
-    characters such as the end of a line is printed in quotes, as JSON has it; `memvec delete --ids`
-    reads it so.
+    FILE is a vector file as `memvec add` takes it, or a collection; - is standard input, as JSON
+    Lines. Rows without ids are numbered from 0. Nothing is deleted. A file is indexed in the folder
+    for temporary files (TMPDIR), which must have room for its vectors as float32.
 
-    FILE is a vector file as `memvec add` takes it; rows without ids are numbered from 0. - is
-    standard input, as JSON Lines. It may also be a collection. Nothing is deleted. A file is
-    indexed in the folder for temporary files (TMPDIR), which must have room for its vectors as
+    Ids are printed one a line. A text that is empty, begins with a quote, holds digits alone or
+    control characters such as the end of a line is printed in quotes, as in JSON; `memvec delete
+    --ids` reads it so.
+
+    With --out, FILE may be several files, or a pattern in quotes, of any total size. Rows are read
+    in blocks that fit into --memory. Each block is indexed once, and each two blocks are joined
+    once. The folder gets all pairs as Parquet files (id_a, id_b, score); equal vectors are paired
+    with the first of them. The list (--keep-list) is Parquet, too: id, keep, and group, the id that
+    is kept of the group. After Ctrl-C or a crash, run the same command again: it resumes, and
+    writes the same bytes. Until it is done, the folder needs 1.2 times the size of the vectors as
     float32.
-
-    With --out, FILE may be several files, or a pattern in quotes, of any size together. Rows are
-    read in blocks that fit into --memory. Each block is indexed once, and each two blocks are
-    joined once. The folder gets all pairs as Parquet files (id_a, id_b, score); equal vectors are
-    paired with the first of them. The list (--keep-list) is Parquet, too: id, keep, and group, the
-    id that is kept of the group. After Ctrl-C or a crash, the same command goes on where it was,
-    and writes the same bytes. The folder needs 1.2 times the size of the vectors as float32 until
-    it is done.
 
     \b
     Example:
