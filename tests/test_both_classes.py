@@ -142,7 +142,7 @@ def test_explanations_of_both_are_drawn(index, collection):
 def test_each_says_which_door_opens_the_other(index, tmp_path):
     index.save(tmp_path / "index.mv")
     memvec.open(tmp_path / "collection.mv", dim=12).close()
-    with pytest.raises(CorruptIndexError, match=r"but a saved index, which memvec\.Index\.open"):
+    with pytest.raises(CorruptIndexError, match=r"but a saved index: memvec\.Index\.open"):
         memvec.open(tmp_path / "index.mv", dim=12)
-    with pytest.raises(CorruptIndexError, match=r"but a collection, which memvec\.open opens"):
+    with pytest.raises(CorruptIndexError, match=r"but a collection: memvec\.open"):
         Index.open(tmp_path / "collection.mv")

@@ -138,7 +138,7 @@ def test_answer_says_how_many_pairs_may_be_left():
 
 @pytest.mark.parametrize(
     ("n_pairs", "text"),
-    [(0, "(0 pairs)"), (1, "(1 pairs, about 1 pair may be left)"), (500, ", about 6 pairs may be")],
+    [(0, "(0 pairs)"), (1, "(1 pair, about 1 pair may be left)"), (500, ", about 6 pairs may be")],
 )
 def test_pairs_left_are_counted_in_words(n_pairs, text):
     rows = np.arange(n_pairs)

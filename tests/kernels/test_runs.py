@@ -16,7 +16,7 @@ SIMILARITY = 0.5
 CONFIGS = {
     "codes": {"codes": "estimate"},
     "groups": {"codes": "estimate", "levels": 2, "group_size": 4},
-    "homes": {"codes": "estimate", "homes": 2},
+    "two units a vector": {"codes": "estimate", "units_per_vector": 2},
     "float32": {"codes": "none"},
 }
 

@@ -183,4 +183,6 @@ class IndexConfig:
 
 def with_present_names(config: Mapping[str, Any]) -> dict[str, Any]:
     """Return a saved configuration whose fields have the names of today."""
-    return {"units_per_vector" if name == "homes" else name: config[name] for name in config}
+    return {
+        "units_per_vector" if name == "homes" else name: value for name, value in config.items()
+    }
