@@ -1,7 +1,9 @@
 """What was solved is kept with the folder, and never used for anything else."""
 
 import json
+import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -12,6 +14,9 @@ import solving
 from memvec import Index
 from memvec.guarantee import SolvedPlans
 from memvec.storage import open_folder, write_folder
+
+if sys.platform != "win32":
+    import fcntl
 
 DIM = 16
 CENTRES = naive.unit_rows(np.random.default_rng(0).standard_normal((300, DIM)))
@@ -146,6 +151,20 @@ def test_folder_that_is_something_else_now_is_left_alone(built, folder):
     (folder / "mine.txt").write_text("mine")
     assert same(index.range_search(QUERIES, 0.77), built.range_search(QUERIES, 0.77))
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_search_does_not_wait_for_whoever_holds_the_folder_of_plans(built, folder):
+    held = os.open(folder / "solved", os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        assert same(
+            Index.open(folder).range_search(QUERIES, 0.77), built.range_search(QUERIES, 0.77)
+        )
+    finally:
+        os.close(held)
+    plans = open_folder(folder / "solved")[1]["plans"]
+    assert not [name for name in plans if " 0.77 " in name]
 
 
 def test_plans_are_bounded_and_those_of_other_calibrations_go_first(tmp_path):

@@ -17,7 +17,7 @@ import json
 import threading
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +93,13 @@ class SolvedPlans:
             return
         if kind_of(self._folder.parent) is None:  # removed, and something else is there now
             return
+        # Whoever may read the folder may hold its lock, and no search is to wait for that.
+        save = partial(write_folder, self._folder, {}, {"plans": plans}, wait=False)
         try:
-            write_folder(self._folder, {}, {"plans": plans})
+            save()
         except FileFormatError:  # its manifest is damaged: nothing in it is of use
             disk.remove_file(self._folder / MANIFEST)
-            write_folder(self._folder, {}, {"plans": plans})
+            save()
 
 
 class KeptRanges:

@@ -169,8 +169,8 @@ def remove_folder(path: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Let one writer at a time into `folder`; the others wait.
+def locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Let one writer at a time into `folder`; the others wait, or get a BlockingIOError.
 
     The lock is the system's and ends with the process, so no crash can leave it behind. Where there
     is none (Windows, some network file systems) the block runs without.
@@ -180,8 +180,12 @@ def locked(folder: Path) -> Iterator[None]:
         return
     descriptor = os.open(folder, os.O_RDONLY | _FOLDER)
     try:
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise
+        except OSError:
+            pass
         yield
     finally:
         # Said aloud, since a process forked meanwhile would keep the descriptor open.

@@ -39,6 +39,7 @@ def write_folder(
     meta: Mapping[str, Any],
     *,
     where: str = "write_folder",
+    wait: bool = True,
 ) -> dict[str, FileSum]:
     """Save arrays and settings as a folder, in place of what it held.
 
@@ -59,6 +60,8 @@ def write_folder(
         Settings; they come back equal.
     where : str, optional
         The callable that error messages name.
+    wait : bool, default True
+        Wait for others that save to the folder; False raises StorageError.
 
     Returns
     -------
@@ -91,18 +94,18 @@ def write_folder(
     meta = _checked_meta(meta, where)
     with _disk.refusals(folder):
         _check_place(folder, where)
-        return _save_into(folder, arrays, meta, where)
+        return _save_into(folder, arrays, meta, where, wait=wait)
 
 
 def _save_into(
-    folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str
+    folder: Path, arrays: dict[str, AnyArray], meta: dict[str, Any], where: str, *, wait: bool
 ) -> dict[str, FileSum]:
     created = not folder.exists()
     try:
         if created:
             _disk.make_folder(folder)
             _disk.sync_folder(folder.parent)
-        with _disk.locked(folder):
+        with _disk.locked(folder, wait=wait):
             return _save(folder, arrays, meta, where)
     except BaseException:
         if created:
