@@ -418,7 +418,6 @@ def good(first=0):
         (good(2) | {"id": [2.5, 3.0]}, {}, r"1.parquet has the id 2.5 in row 0; ids must be int"),
         (good(2) | {"id": [None, 3]}, {}, r"1.parquet has the id None in row 0"),
         ({"v": good()["v"]}, {}, r"1.parquet has no ids, unlike others|others texts or none"),
-        ({"v": [], "id": []}, {}, r"1.parquet holds no vectors|has 0 columns of lists"),
         (good(2), {"keep": "best", "scores": "s"}, r"the name of a field of .*, which holds id"),
     ],
 )
@@ -430,6 +429,20 @@ def test_bad_files_are_refused_by_name(tmp_path, monkeypatch, table, asked, erro
         write(tmp_path / f"{number}.parquet", **columns)
     with pytest.raises((FileFormatError, InvalidValueError), match=error):
         deduplicated(tmp_path / "*.parquet", tmp_path, **asked)
+
+
+def test_files_without_rows_are_passed_over_unless_all_are_so(tmp_path):
+    columns = pa.schema({"v": pa.list_(pa.float32()), "id": pa.int64()})
+    nothing = columns.empty_table()
+    pq.write_table(nothing, tmp_path / "0.parquet")
+    with pytest.raises(FileFormatError, match=r"0.parquet holds no vectors"):
+        deduplicated(tmp_path / "0.parquet", tmp_path)
+    pq.write_table(nothing, tmp_path / "2.parquet")
+    for number in (1, 3):
+        table = pa.table(good(2 * number), schema=columns)
+        pq.write_table(table, tmp_path / f"{number}.parquet")
+    deduplicated(tmp_path / "[0-3].parquet", tmp_path)
+    assert listed(tmp_path)["id"] == [2, 3, 6, 7]
 
 
 @pytest.mark.parametrize("score", [None, float("nan"), True])

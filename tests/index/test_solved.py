@@ -97,17 +97,20 @@ def damaged(plan):
     yield plan | {"slack": plan["slack"][1:]}
     yield plan | {"slack": [["nan", *line[1:]] for line in plan["slack"]]}
     yield plan | {"slack": [[7, *line[1:]] for line in plan["slack"]]}
+    yield plan | {"slack": [["-inf", *line[1:]] for line in plan["slack"]]}
     yield plan | {"certificate": None}
+    yield plan | {"certificate": plan["certificate"] | {"bound": "little"}}
+    yield plan | {"certificate": plan["certificate"] | {"n_queries": [3]}}
     yield plan | {"certificate": plan["certificate"] | {"similarity": 0.3}}
     yield plan | {"certificate": plan["certificate"] | {"level": "certain"}}
     yield plan | {"needed": [["0x1"]]}
 
 
-@pytest.mark.parametrize("number", range(12))
+@pytest.mark.parametrize("number", range(15))
 def test_plan_that_cannot_be_one_is_solved_anew(built, folder, number):
     plans = open_folder(folder / "solved")[1]["plans"]
     [name] = [one for one in plans if " 0.72 " in one]
-    assert len(list(damaged(plans[name]))) == 12
+    assert len(list(damaged(plans[name]))) == 15
     plans[name] = list(damaged(plans[name]))[number]
     write_folder(folder / "solved", {}, {"plans": plans})
     assert same(Index.open(folder).range_search(QUERIES), built.range_search(QUERIES))

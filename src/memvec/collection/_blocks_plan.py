@@ -114,12 +114,14 @@ class BlockPlan:
     @classmethod
     def of(cls, paths: list[Path], asked: Asked, memory: int, where: str) -> BlockPlan:
         """Look at files, and share their rows out."""
-        dims = [_first_row(path, asked) for path in paths]
-        for path, dim in zip(paths, dims, strict=True):
-            if dim != dims[0]:
-                expected = f"files of one dimension; {paths[0]} has {dims[0]}"
-                raise checks.bad_value("files", where, expected, f"{dim} in {path}")
         files = tuple(_input_file(path, asked) for path in paths)
+        # Writers of many parts leave some of them empty. Where all are, the first one is refused.
+        filled = [path for path, file in zip(paths, files, strict=True) if file.n_rows] or paths[:1]
+        dims = [_first_row(path, asked) for path in filled]
+        for path, dim in zip(filled, dims, strict=True):
+            if dim != dims[0]:
+                expected = f"files of one dimension; {filled[0]} has {dims[0]}"
+                raise checks.bad_value("files", where, expected, f"{dim} in {path}")
         n_rows = sum(file.n_rows for file in files)
         return cls(files, asked, dims[0], memory, _n_blocks(n_rows, dims[0], memory, where))
 

@@ -24,6 +24,8 @@ _STATEMENT: dict[Level, str] = {
     "the paper's law of the score assumes; this was not checked.",
     "none": "No promise: thresholds or numbers of units were set by hand.",
 }
+# What JSON may hold for a field of a type.
+_PLAIN = {"float": (int, float), "int": (int,), "bool": (bool,), "str": (str,)}
 # Whose matches a promise is about: this comes first.
 _QUERIES: dict[EvidenceSource, str] = {
     "reserve": "Queries like the stored vectors",
@@ -236,6 +238,8 @@ class Certificate:
         """Return the certificate that `to_json` wrote."""
         try:
             fields: dict[str, Any] = json.loads(text)
+            if fields["level"] not in _STATEMENT:
+                raise ValueError(f"the level {fields['level']!r} is unknown")
             slacks = fields.pop("thresholds", {}).items()
             thresholds = {k: math.inf if v is None else float(v) for k, v in slacks}
             for name in ("interval", "live"):
@@ -245,11 +249,20 @@ class Certificate:
             if fields.get("profile") is not None:
                 fields["profile"] = MissProfile.from_dict(fields["profile"])
             made = cls(**fields, thresholds=thresholds)
+            made._check_types()
         except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
             raise FileFormatError(f"Not a certificate: {error}.") from error
-        if made.level not in _STATEMENT:
-            raise FileFormatError(f"Not a certificate: the level {made.level!r} is unknown.")
         return made
+
+    def _check_types(self) -> None:
+        """Raise where a field that is a number, a text or a truth value is something else."""
+        for one in dataclasses.fields(self):
+            value = getattr(self, one.name)
+            kind, *others = str(one.type).split(" | ")
+            if value is None and others:
+                continue
+            if kind in _PLAIN and type(value) not in _PLAIN[kind]:
+                raise TypeError(f"{one.name} is {value!r}")
 
 
 def _span(ends: tuple[float, float]) -> str:

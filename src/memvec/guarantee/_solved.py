@@ -182,6 +182,7 @@ def _from_json(fields: dict[str, Any], similarity: float, n_stages: int) -> Plan
     except (AttributeError, FileFormatError, KeyError, OverflowError, TypeError, ValueError):
         return None
     fits = 0 < len(at) <= _MOST_LINES and bool((np.abs(at) <= 1).all())
+    fits &= bool((slack > -np.inf).all())  # else a stage would stop everything
     if not fits or certificate.similarity != similarity:
         return None
     return Plan(Thresholds(at, slack), certificate, needed=needed)
