@@ -9,6 +9,7 @@ BENCH_READY := $(VENV)/.bench-ready
 EXTRAS := .venv-extras
 EXTRAS_READY := $(EXTRAS)/.ready
 FUZZED := tests/index/test_strange_folders.py tests/collection/test_fuzz_collection.py
+REPRODUCED := tests/paper/test_smoke.py tests/paper/test_described_photographs.py
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
@@ -50,8 +51,9 @@ test: lint ## Lint and run the fast tests
 test-all: lint ## Run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n auto
 
-test-extras: $(EXTRAS_READY) ## Run the suites of the extras: so far, thousands of damaged and forged folders
+test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; all experiments at the smallest scale
 	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
+	$(BIN)/python -m pytest -q -n auto -m slow $(REPRODUCED)
 
 lint: $(READY) ## ruff, mypy strict on src and paper, the import rule between rooms
 	$(BIN)/ruff check .

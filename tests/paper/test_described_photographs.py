@@ -10,6 +10,8 @@ from memvec.errors import MissingExtraError
 from paper.__main__ import main
 from paper.made_up_photographs import describe_made_up
 
+pytestmark = pytest.mark.slow
+
 # Two of those that search photographs; all of them run on made-up ones in the tests of experiments.
 ON_PHOTOGRAPHS = ("fig07-retrieval", "fig13-streaming")
 N_STREET = 40

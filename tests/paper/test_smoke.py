@@ -31,6 +31,7 @@ def reproduce(out, *arguments):
     return json.loads(result.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_experiment_runs_at_the_smallest_scale(name, out):
     found = reproduce(out, name)[name]
@@ -46,6 +47,7 @@ def test_experiment_runs_at_the_smallest_scale(name, out):
         assert not any("vectors" in data for data in sets)
 
 
+@pytest.mark.slow
 def test_made_up_photographs_can_be_found_again(out):
     rows = reproduce(out, "fig07-retrieval")["fig07-retrieval"]["rows"]
     whole = {row["data"]: row["baseline"] for row in rows}
