@@ -13,6 +13,7 @@ from benchmarks import (
     building,
     collection,
     construction,
+    dense,
     design,
     guarantee,
     null_laws,
@@ -175,6 +176,16 @@ def uniform_command(
 ) -> None:
     """Compare with the scan on uniform vectors, as the paper does."""
     uniform.run(vectors, dim, rounds, codes, similarities, cpu)
+
+
+@main.command("dense")
+@click.option("--vectors", type=click.IntRange(1000), default=20_000, show_default=True)
+@click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
+@click.option("--cpu", type=int, help="Processor that queries run on.")
+@_rounds(15)
+def dense_command(vectors: int, dim: int, cpu: int | None, rounds: int) -> None:
+    """Time queries with no, few and very many matches."""
+    dense.run(vectors, dim, rounds, cpu)
 
 
 @main.command("design")

@@ -190,6 +190,16 @@ def test_assignment_command_compares_with_faiss_and_itself():
         assert f"| {name} |" in outcome.output
 
 
+def test_dense_command_counts_the_matches_of_every_cluster():
+    arguments = "dense --vectors 1000 --dim 48 --rounds 1"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    rows = [line.split(" | ") for line in outcome.stdout.splitlines() if line.startswith("| ")]
+    matches = [int(row[0].removeprefix("| ")) for row in rows[1:]]
+    assert matches[0] == 0
+    assert matches[-1] >= 0.98 * 3000
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 def test_building_command_measures_time_memory_and_size():
     arguments = "building --vectors 40000 --dim 64 --way random --way batch"

@@ -20,7 +20,9 @@ from memvec.kernels import (
     run_blocks,
     score_units,
 )
+from memvec.kernels._bits import lane_products
 from memvec.kernels._compile import fast_kernel, kernel
+from memvec.kernels._search import keep_matches, sort_hits
 from strategies import seeds
 
 
@@ -32,6 +34,49 @@ def test_canonical_score_equals_its_twin_to_the_last_bit(seed, dim):
     found = canonical_score_pairs(rows, rows, left, right)
     expected = [naive.canonical_score(rows[i], rows[j]) for i, j in zip(left, right, strict=True)]
     assert found.tolist() == expected
+
+
+@settings(deadline=None)
+@given(seed=seeds, dim=st.integers(1, 40), n_rows=st.integers(0, 11))
+def test_candidates_that_match_are_kept_with_their_canonical_scores(seed, dim, n_rows):
+    rng = np.random.default_rng(seed)
+    rows = naive.unit_rows(rng.standard_normal((12, dim)))
+    candidates = rng.permutation(12)[:n_rows].astype(np.int32)
+    ids, scores = np.empty(12, dtype=np.int64), np.empty(12)
+    query = rows[0].astype(np.float64)
+    count = keep_matches(query, candidates, rows, np.arange(100, 112), 0.1, ids, scores, 1)
+    exact = [(100 + row, naive.canonical_score(rows[0], rows[row])) for row in candidates]
+    expected = [pair for pair in exact if pair[1] >= 0.1 - 1e-6]
+    assert list(zip(ids[1:count].tolist(), scores[1:count].tolist(), strict=True)) == expected
+
+
+@settings(deadline=None)
+@given(seed=seeds, dim=st.integers(1, 40))
+def test_products_by_lanes_mean_the_canonical_score(seed, dim):
+    rows = np.random.default_rng(seed).standard_normal((3, dim)).astype(np.float32)
+    expected = tuple(naive.canonical_score(rows[0], row) for row in rows[:2])
+    assert lane_products(rows[0], rows, (0, dim)) == expected
+
+
+@settings(deadline=None)
+@given(
+    seed=seeds,
+    n_hits=st.integers(0, 200),
+    levels=st.sampled_from([1, 2, 30, 10**9]),
+    far=st.booleans(),
+)
+def test_hits_are_sorted_by_falling_score_then_by_id(seed, n_hits, levels, far):
+    rng = np.random.default_rng(seed)
+    scores = rng.integers(levels, size=n_hits + 5) / levels
+    if far:  # one far from all others puts these into one bin
+        scores[rng.integers(n_hits + 5)] = -1e6
+    ids = rng.permutation(n_hits + 5)
+    stop = n_hits + 2
+    expected = sorted(zip(-scores[2:stop], ids[2:stop], strict=True))
+    kept = scores[stop:].tolist(), ids[:2].tolist()
+    sort_hits(ids, scores, 2, stop)
+    assert list(zip(-scores[2:stop], ids[2:stop], strict=True)) == expected
+    assert (scores[stop:].tolist(), ids[:2].tolist()) == kept
 
 
 _FAST_CALLER = """

@@ -10,7 +10,7 @@ import naive
 from memvec import IndexConfig
 from memvec.guarantee import Thresholds
 from memvec.kernels._codes import disagreements
-from strategies import seeds
+from strategies import cloud, seeds
 
 SIMILARITY = 0.5
 CONFIGS = {
@@ -98,3 +98,13 @@ def assert_passed(cascade, queries, expected, got, lines):
                 assert key in found
             elif left < -1e-3 and not two_homes:
                 assert key not in found
+
+
+def test_more_hits_than_there_is_room_for_are_all_returned(monkeypatch):
+    monkeypatch.setattr("memvec.kernels._query_blocks._ROOM", 1000)
+    vectors = cloud(25, n=3000, near=0.1)
+    index = memvec.Index.build(vectors)
+    hits = index.range_search(vectors[:32], 0.01, threshold=-np.inf)
+    wanted = [len(naive.matches(vectors, query, 0.01)) for query in vectors[:32]]
+    assert hits.counts.tolist() == wanted
+    assert hits.counts[:16].sum() > 1000

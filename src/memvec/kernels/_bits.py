@@ -23,3 +23,27 @@ def borrowed(array):
     that the caller keeps it; one that is made in a kernel would be freed after its last use.
     """
     return array
+
+
+def lane_products(left, right, places):
+    """Return the inner products of a row with rows of an array, summed in a fixed order.
+
+    Entry j goes to partial sum j mod 8, in increasing j; the partial sums are then added from the
+    first to the last. Products of float32 are exact in float64, so that it makes no difference
+    whether a machine adds them in one step or in two.
+
+    Parameters
+    ----------
+    left : IN float32 or float64 (dim,)
+        Float64 entries are to be float32 numbers.
+    right : IN float32, of any shape
+    places : IN tuple of int
+        Where in ``right.flat`` the rows begin. Several rows take less time together: each addition
+        waits for the one before it, and those of other rows fill the gaps.
+    """
+    totals = []
+    for place in places:
+        row = right.reshape(-1)[place : place + len(left)]
+        products = [float(x) * float(y) for x, y in zip(left, row, strict=True)]
+        totals.append(sum(sum(products[lane::8], 0.0) for lane in range(8)))
+    return tuple(totals)

@@ -10,7 +10,7 @@ from memvec.kernels._compile import fast_kernel
 from memvec.kernels._lines import highest, stage_lines, whole_half
 from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
 from memvec.kernels._rotation import rotate
-from memvec.kernels._search import keep_allowed, keep_match, sort_hits
+from memvec.kernels._search import keep_allowed, keep_matches, sort_hits
 
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
@@ -174,17 +174,6 @@ def _members_by_codes(candidates, codes, scales, bases, factors, planes, vectors
 
 
 @fast_kernel
-def _matches(query, candidates, vectors, keys, similarity, ids, scores, count):
-    """Append the candidates that match to the hits; return how many there are."""
-    query, candidates = borrowed(query), borrowed(candidates)
-    vectors, keys = borrowed(vectors), borrowed(keys)
-    ids, scores = borrowed(ids), borrowed(scores)
-    for row in candidates:
-        count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
-    return count
-
-
-@fast_kernel
 def search_codes(
     queries,
     tested,
@@ -283,6 +272,7 @@ def search_codes(
     )
     n_top, top_stage = (n_groups, GROUP_STAGE) if n_groups > 0 else (n_tested, UNIT_STAGE)
     planes, sums, squares = quantised_queries(tested, flips, steps, top)
+    exact_queries = queries.astype(np.float64)
     test = slack, tested_at, gain, scale_ranges
 
     lines = np.empty((n_queries + 1, 2, tested_at.shape[0]), dtype=np.float32)
@@ -395,8 +385,8 @@ def search_codes(
             planes[q],
             vectors,
         )
-        count = _matches(
-            queries[q], candidates[:n_exact], vectors, keys, similarity, ids, scores, count
+        count = keep_matches(
+            exact_queries[q], candidates[:n_exact], vectors, keys, similarity, ids, scores, count
         )
         sort_hits(ids, scores, bounds[q], count)
         counts[q, 0], counts[q, 1], counts[q, 2] = n_tests, n_selected, n_members

@@ -18,8 +18,9 @@ ALL_ALLOWED: BoolArray = np.empty(0, dtype=bool)
 # Queries that one thread answers at a time; those of a block share the reading of unit codes.
 _QUERY_BLOCK = 16
 _INT64 = np.dtype(np.int64)
-# Hits that a block of queries has room for before it is asked again with more.
-_ROOM = 16_384
+# Hits that a block of queries has room for before it is asked again with more. Room that is not
+# filled is asked for and given back, and never touched.
+_ROOM = 65_536
 
 
 # Where a block of queries puts its hits, in the order of the kernels' arguments: bounds, ids,
@@ -37,8 +38,8 @@ def _room_of(n_queries: int, n_hits: int) -> Room:
 
 
 def room_for(similarity: float, n_vectors: int) -> int:
-    """Return how many hits a query has room for, before it is asked again with more."""
-    return n_vectors if similarity == ANYTHING else _ROOM // _QUERY_BLOCK
+    """Return how many hits each query has room for; 0 where those of a block share some."""
+    return n_vectors if similarity == ANYTHING else 0
 
 
 def search_blocks(
@@ -64,11 +65,12 @@ def _search_block(
 ) -> Matches:
     """Search a block of queries, twice where there are more hits than there was room for."""
     n_queries = len(queries)
-    room = _room_of(n_queries, room_each * n_queries)
-    n_hits = some(queries, room)
-    if n_hits > room_each * n_queries:
-        room = _room_of(n_queries, n_hits)
+    n_hits = max(_ROOM, room_each * n_queries)
+    room = _room_of(n_queries, n_hits)
+    found = some(queries, room)
+    if found > n_hits:
+        room = _room_of(n_queries, found)
         some(queries, room)
     bounds, ids, scores, counts = room
-    # A copy: who keeps the ids of some hits need not keep the room for all that might have been.
-    return Matches(bounds, ids[:n_hits].copy(), scores[:n_hits], counts)
+    # Copies: who keeps the hits need not keep the room for all that might have been.
+    return Matches(bounds, ids[:found].copy(), scores[:found].copy(), counts)

@@ -4,41 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import lane_products
 from memvec.kernels._compile import fast_kernel, inner_kernel, kernel
 from memvec.types import Float32Array, Float64Array, IntArray
-
-# Partial sums of the canonical score. Eight float64 fill the widest vector register.
-LANES = 8
 
 
 @kernel
 def canonical_score(left, right):
-    """Return the float64 inner product of two float32 rows, summed in a fixed order.
+    """Return the float64 inner product of two float32 rows, summed in the order of `lane_products`.
 
-    Entry j goes to partial sum j mod 8, in increasing j; the partial sums are then added from the
-    first to the last. Products of float32 are exact in float64, so the result is the same on
-    every machine, whatever the thread, the batch or the layout.
+    The result is the same on every machine, whatever the thread, the batch or the layout.
     """
-    dim = left.shape[0]
-    whole = dim - dim % LANES
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for j in range(0, whole, LANES):
-        s0 += np.float64(left[j]) * np.float64(right[j])
-        s1 += np.float64(left[j + 1]) * np.float64(right[j + 1])
-        s2 += np.float64(left[j + 2]) * np.float64(right[j + 2])
-        s3 += np.float64(left[j + 3]) * np.float64(right[j + 3])
-        s4 += np.float64(left[j + 4]) * np.float64(right[j + 4])
-        s5 += np.float64(left[j + 5]) * np.float64(right[j + 5])
-        s6 += np.float64(left[j + 6]) * np.float64(right[j + 6])
-        s7 += np.float64(left[j + 7]) * np.float64(right[j + 7])
-    sums = (s0, s1, s2, s3, s4, s5, s6, s7)
-    total = 0.0
-    for lane in range(LANES):
-        part = sums[lane]
-        if whole + lane < dim:
-            part += np.float64(left[whole + lane]) * np.float64(right[whole + lane])
-        total += part
-    return total
+    return lane_products(left, right, (0,))[0]
 
 
 @fast_kernel
