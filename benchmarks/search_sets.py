@@ -8,16 +8,30 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.data import (
+    image_descriptors,
+    pixel_vectors,
     planted_queries,
     sentence_vectors,
     structured_vectors,
     uniform_vectors,
+    word_vectors,
 )
 from benchmarks.tuning import Question
 from memvec.evaluation import exact_range
 from memvec.types import Float32Array
 
-SETS = ("wordnet", "uniform", "structured")
+# Sets of real vectors, each with its name; a part of them is held out as queries.
+_REAL: dict[str, Callable[[str | None], tuple[Float32Array, str]]] = {
+    "wordnet": sentence_vectors,
+    "glove": lambda data: (word_vectors(data), "GloVe words"),
+    "images": lambda data: (image_descriptors(data, whitened=False), "image descriptors"),
+    "images-whitened": lambda data: (
+        image_descriptors(data, whitened=True),
+        "whitened image descriptors",
+    ),
+    "pixels": lambda data: (pixel_vectors(data), "MNIST pixels"),
+}
+SETS = (*_REAL, "uniform", "structured")
 
 
 @dataclass(frozen=True)
@@ -48,7 +62,7 @@ def search_set(
         wanted = (n_vectors or 100_000) + held_out
         rows, title = structured_vectors(wanted, dim or 384), "structured vectors"
     else:
-        rows, title = sentence_vectors(data)
+        rows, title = _REAL[name](data)
         wanted = min(len(rows), (n_vectors or len(rows)) + held_out)
     return _held_out(rows, title, wanted, held_out)
 

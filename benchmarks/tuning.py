@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +45,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Tuned:
-    """A setting, what it missed of the tuning queries, and how long one query took."""
+    """A setting, what it missed of the tuning queries, and the mean time of one query."""
 
     setting: Setting
     misses: Misses
@@ -70,22 +71,33 @@ def measure_misses(contender: Contender, question: Question, setting: Setting) -
     return count_misses(question.truth, found)
 
 
-def latencies(contender: Contender, question: Question, setting: Setting) -> list[float]:
+def latencies(
+    contender: Contender,
+    question: Question,
+    setting: Setting,
+    clock: Callable[[], float] = time.perf_counter,
+) -> list[float]:
     """Return the milliseconds of each query, one at a time, in this thread."""
     found = []
     search, similarity = contender.search, question.similarity
     for query in question.queries:
-        started = time.perf_counter()
+        started = clock()
         search(query, similarity, setting)
-        found.append(1e3 * (time.perf_counter() - started))
+        found.append(1e3 * (clock() - started))
     return found
 
 
 class Tuner:
     """Climbs ladders: leaps up to the first rung that reaches the target, then halves back."""
 
-    def __init__(self, contender: Contender, question: Question, target: float) -> None:
-        self.contender, self.target = contender, target
+    def __init__(
+        self,
+        contender: Contender,
+        question: Question,
+        target: float,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.contender, self.target, self.clock = contender, target, clock
         self.matched = question.with_matches()
         self.first_look = self.matched.rows(np.arange(min(_FIRST_LOOK, len(self.matched.truth))))
         self.timed = question.rows(np.arange(min(_TIMED, len(question.queries))))
@@ -154,7 +166,7 @@ class Tuner:
 
     def _time(self, setting: Setting) -> float:
         # The first queries warm up; a slow contender is timed on the few that fit a second.
-        first = latencies(self.contender, self.warming, setting)
+        first = latencies(self.contender, self.warming, setting, self.clock)
         affordable = max(1, int(1000 / statistics.median(first)))
         some = self.timed.rows(np.arange(min(affordable, len(self.timed.queries))))
-        return statistics.median(latencies(self.contender, some, setting))
+        return statistics.fmean(latencies(self.contender, some, setting, self.clock))

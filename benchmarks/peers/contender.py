@@ -151,6 +151,16 @@ class Contender(ABC):
     def save(self, folder: Path) -> None:  # noqa: B027
         """Write the index into a folder."""
 
+    def work(
+        self, queries: Float32Array, similarity: float, setting: Setting
+    ) -> dict[str, float] | None:
+        """Return what a query takes on average, by name; None where nobody counts."""
+        return None
+
+    def design(self) -> str:
+        """Return how the index was built, where it was chosen by itself."""
+        return ""
+
     def label(self, setting: Setting) -> str:
         """Return the setting in a few words."""
         if hasattr(setting, "_asdict"):

@@ -25,6 +25,8 @@ _MISS_RATES = (
     0.04,
 )
 _ASKED = 0.01
+# What is counted of every search.
+_WORK = ("unit_tests", "units_visited", "members_tested", "codes_tested", "exact_products")
 
 
 class Memvec(Contender):
@@ -74,6 +76,14 @@ class Memvec(Contender):
     def save(self, folder: Path) -> None:
         if hasattr(self.index, "save"):
             self.index.save(folder / "index.mv")
+
+    def work(self, queries: Float32Array, similarity: float, setting: float) -> dict[str, float]:
+        hits = self.index.range_search(queries, similarity, miss_rate=setting, threads=1)
+        spent = {name: getattr(hits.work, name) / len(queries) for name in _WORK}
+        return spent | {"matches": len(hits.ids) / len(queries)}
+
+    def design(self) -> str:
+        return str(self.index.design).partition(", for similarity")[0]
 
     def label(self, setting: float) -> str:
         return f"miss_rate={setting:g}"
