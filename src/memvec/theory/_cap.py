@@ -1,6 +1,6 @@
 """The spherical cap: its share of the sphere, and the moments of the cosine with its axis.
 
-Paper, Section 7, "Y uniformly drawn over a spherical cap". The cap is the set of unit vectors
+Paper, Section 6, "Y uniformly drawn over a spherical cap". The cap is the set of unit vectors
 whose cosine S′ with the axis exceeds η.
 """
 

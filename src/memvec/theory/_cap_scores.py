@@ -1,6 +1,6 @@
 """Scores of a unit whose vectors share a spherical cap: the paper's model of k-means units.
 
-Paper, Section 7, "Modeling k-means for the sum construction" and "... for the pinv construction",
+Paper, Section 6, "Modeling k-means for the sum construction" and "... for the pinv construction",
 with the corrections of the errata. x = S′u + N with S′ from the cap's law and N orthogonal to the
 axis u; the query is uniform under H0 and y = αx₁ + βz under H1.
 """

@@ -23,7 +23,7 @@ class PinvNormLaw:
     1/‖m*‖ is the distance of the origin to the flat through the n points. By the affine
     Blaschke-Petkantschin formula on the sphere (Miles, 1971) its square follows the law
     Beta((d−n+1)/2, (n−1)(d−1)/2), whence E‖m*‖² = n(d−2)/(d−n−1). The paper has the limit
-    n/(1−n/d) only (Section 7, "Expected value of the memory unit").
+    n/(1−n/d) only (Section 6, "Expected value of the memory unit").
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The law of S = yᵀm for y uniform on the sphere (paper, Section 7, "Distribution of a scalar
+"""The law of S = yᵀm for y uniform on the sphere (paper, Section 6, "Distribution of a scalar
 product"): exact, its large-d approximation, and the Gaussian one.
 """  # noqa: D205
 
