@@ -52,3 +52,15 @@ def passes(code_bits, query_bits, query_levels, slack, need):
     v = query_levels.astype(np.float64)
     score = v.sum() - 2 * disagreement(code_bits, query_bits, query_levels)
     return score - need + slack * np.sqrt((v**2).sum())
+
+
+def centred_estimate(query, row, mean, rotate, space):
+    """qᵀx by the code of x − μ: its estimate of (q − μ)ᵀ(x − μ), and what else is known exactly."""
+    query, row, mean = (np.asarray(one, dtype=np.float64) for one in (query, row, mean))
+    left, right = query - mean, row - mean
+    asked, stored = (rotate(one / np.linalg.norm(one)) for one in (left, right))
+    v, bits = levels(asked, space.steps, space.top), sign_bits(asked)
+    product = v.sum() - 2 * disagreement(sign_bits(stored), bits, v)
+    cosine = product / (space.gain * np.abs(stored).sum())
+    norms = np.linalg.norm(left) * np.linalg.norm(right)
+    return norms * cosine + query @ mean - mean @ mean + row @ mean

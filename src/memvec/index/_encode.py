@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from memvec.codes import CodeSpace
 from memvec.index._config import IndexConfig
 from memvec.index._design import MEMBER_WORDS, IndexDesign
+from memvec.index._units import scores_on_units
 from memvec.kernels import BLOCK
 from memvec.progress import progress_bar
-from memvec.search import CodeUnits, Units
+from memvec.search import Centring, CodeUnits, Units
 from memvec.types import Float32Array, Float64Array, IntArray, WordArray
+
+# What centring leaves of a vector is taken to be at least this long; a scale is finite then.
+_LEAST_NORM = 1e-3
 
 
 def encode_units(
@@ -32,13 +36,30 @@ def encode_units(
         of_units = space.encode(units.unit_vectors, n_unit_words, advance=advance)
         of_members = space.encode(tested, n_prefix, advance=advance)
     unit_codes = of_units.words[:, :n_unit_words]
-    unit_scales = _scales(of_units.prefix_sums, units.unit_vectors, units.means)
-    top_codes, top_scales = unit_codes, unit_scales
+    centred = _Centred.of(units, tested) if _is_centred(units, config) else None
+    # Groups are scaled so that their members score 1 on average.
+    unit_means, group_means = (units.means, units.means), (np.ones(units.n_groups),) * 2
+    if centred is not None:
+        unit_means = centred.means(units.unit_vectors, units.offsets[: units.n_tested + 1])
+        group_means = centred.means(units.group_vectors, units.offsets[units.group_offsets])
+    unit_scales, unit_shifts = (
+        _scales(of_units.prefix_sums, units.unit_vectors, means) for means in unit_means
+    )
+    top_codes, top_scales, top_shifts = unit_codes, unit_scales, unit_shifts
     if units.n_groups:
-        # Groups are scaled so that their members score 1 on average.
         top_codes = of_groups.words
-        top_scales = _scales(of_groups.full_sums, units.group_vectors, np.ones(units.n_groups))
-    code_scales = of_members.full_sums
+        top_scales, top_shifts = (
+            _scales(of_groups.full_sums, units.group_vectors, means) for means in group_means
+        )
+    code_scales, centring = of_members.full_sums, Centring()
+    if centred is not None:
+        code_scales = centred.scales(of_members.full_sums)
+        centring = Centring(
+            _padded(top_shifts),
+            unit_shifts,
+            *centred.run_means(units, centred.scales(of_members.prefix_sums)),
+            code_shifts=centred.shifts(code_scales),
+        )
     if config.codes == "sign":
         # The paper's codes know no norms: one scale serves all units, and one all members.
         unit_scales, top_scales, code_scales = map(
@@ -60,7 +81,62 @@ def encode_units(
         codes=of_members.words,
         code_scales=code_scales,
         own_scales=config.codes != "sign",
+        centring=centring,
     )
+
+
+def _is_centred(units: Units, config: IndexConfig) -> bool:
+    """Tell whether codes are of vectors less their mean, and estimate inner products."""
+    return config.codes == "estimate" and units.projection is not None and not config.turns
+
+
+@dataclass(frozen=True, eq=False)
+class _Centred:
+    """What centring leaves of vectors, ‖x − μ‖, and what it takes, xᵀμ."""
+
+    rows: Float32Array
+    norms: Float64Array
+    along: Float64Array
+
+    @classmethod
+    def of(cls, units: Units, tested: Float32Array) -> _Centred:
+        mean = np.zeros(0) if units.projection is None else units.projection.mean
+        along = np.asarray(units.vectors @ mean, dtype=np.float64)
+        squared = 1.0 - 2.0 * along + float(mean @ mean)
+        return cls(tested, np.sqrt(np.maximum(squared, _LEAST_NORM**2)), along)
+
+    def scales(self, sums: Float32Array) -> Float32Array:
+        """Return what an inner product 1 adds up to, from the sums of rows of norm 1."""
+        return np.asarray(sums / self.norms, dtype=np.float32)
+
+    def shifts(self, scales: Float32Array) -> Float32Array:
+        """Return the shifts of members."""
+        return np.asarray(scales * self.along, dtype=np.float32)
+
+    def means(self, vectors: Float32Array, offsets: IntArray) -> tuple[Float64Array, Float64Array]:
+        """Return what a match 1 scores on runs on average, and the same times xᵀμ."""
+        sizes = np.diff(offsets)
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        inside = slice(0, len(labels))
+        scores = scores_on_units(self.rows[inside], labels, vectors) / self.norms[inside]
+        means = (
+            np.bincount(labels, weights, len(sizes)) / sizes
+            for weights in (scores, scores * self.along[inside])
+        )
+        return next(means), next(means)
+
+    def run_means(self, units: Units, scales: Float32Array) -> tuple[Float32Array, Float32Array]:
+        """Return the mean scale and shift of the first words of each unit's members and guests."""
+        sizes = np.diff(units.run_offsets)
+        labels = np.repeat(np.arange(len(sizes)), sizes)
+        rows = np.arange(len(scales))
+        if len(units.run_rows):
+            rows = np.where(units.run_rows < 0, ~units.run_rows, units.run_rows)
+        scale, shift = (
+            np.bincount(labels, weights[rows], len(sizes)) / np.maximum(sizes, 1)
+            for weights in (scales, self.shifts(scales))
+        )
+        return scale.astype(np.float32), shift.astype(np.float32)
 
 
 def code_space(dim: int, config: IndexConfig) -> CodeSpace:

@@ -18,7 +18,14 @@ from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
 from memvec.index._validity import UNSUMMED, check_arrays, has_table
-from memvec.search import CodeUnits, FloatUnits, Units, UnitSource
+from memvec.search import (
+    SHIFT_ARRAYS,
+    Centring,
+    CodeUnits,
+    FloatUnits,
+    Units,
+    UnitSource,
+)
 from memvec.storage import (
     DESCRIPTOR,
     MANIFEST,
@@ -70,6 +77,8 @@ def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
     }
     if isinstance(cascade, CodeUnits):
         arrays |= {name: getattr(cascade, name) for name in _CODE_ARRAYS}
+        if cascade.centring:
+            arrays |= _fields(cascade.centring)
         arrays["flips"] = cascade.space.flips
         meta["codes"] = {
             "prefix_scale": cascade.prefix_scale,
@@ -149,6 +158,7 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
             space=CodeSpace(dim, flips, codes.steps, codes.top, codes.gain),
             prefix_scale=codes.prefix_scale,
             own_scales=codes.own_scales,
+            centring=Centring(**{name: arrays[name] for name in SHIFT_ARRAYS if name in arrays}),
             **{name: arrays[name] for name in _CODE_ARRAYS},
         )
     evidence = _evidence_of(arrays, settings)

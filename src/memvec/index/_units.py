@@ -134,9 +134,11 @@ def _strays(members: Float32Array, offsets: IntArray, seconds: IntArray) -> Bool
     sizes = np.diff(offsets)
     homes = np.repeat(np.arange(len(sizes)), sizes)
     centroids = memory_vectors(members, offsets, construction="sum", normalised=True)
-    own = _scores(members, homes, centroids)
+    own = scores_on_units(members, homes, centroids)
     means = np.maximum(np.bincount(homes, own, len(sizes)) / sizes, _LEAST_MEAN)
-    nearness = np.maximum(own / means[homes], _scores(members, seconds, centroids) / means[seconds])
+    nearness = np.maximum(
+        own / means[homes], scores_on_units(members, seconds, centroids) / means[seconds]
+    )
     strays = np.zeros(len(members), dtype=bool)
     strays[np.argsort(nearness, kind="stable")[:wanted]] = True
     deserted = np.bincount(homes[strays], minlength=len(sizes)) == sizes
@@ -220,13 +222,15 @@ def _member_scores(
     """Return mean and variance of the members' scores on their own memory vector."""
     sizes = np.diff(offsets)
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    scores = _scores(vectors, labels, unit_vectors)
+    scores = scores_on_units(vectors, labels, unit_vectors)
     means = np.bincount(labels, scores, len(sizes)) / sizes
     squares = np.bincount(labels, (scores - means[labels]) ** 2, len(sizes)) / sizes
     return means, squares
 
 
-def _scores(vectors: Float32Array, labels: IntArray, unit_vectors: Float32Array) -> Float64Array:
+def scores_on_units(
+    vectors: Float32Array, labels: IntArray, unit_vectors: Float32Array
+) -> Float64Array:
     """Return what each vector scores on the memory vector of a unit."""
     scores = np.empty(len(labels))
 

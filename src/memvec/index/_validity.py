@@ -18,6 +18,7 @@ from memvec.guarantee import CalibrationTable
 from memvec.index._design import IndexDesign
 from memvec.index._encode import code_space
 from memvec.kernels import BLOCK, N_STAGES
+from memvec.search import SHIFT_ARRAYS
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, np.dtype[Any]]]
 _Form: TypeAlias = tuple[type[np.generic], tuple[int, ...]]
@@ -108,6 +109,9 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
         forms["projection_basis"] = (np.float32, (sizes.dim, sizes.tested_dim))
     if made.codes != "none":
         forms |= _code_forms(sizes, design)
+    # Folders of centred vectors may have been written before there were shifts.
+    if made.codes != "none" and made.projects and any(name in arrays for name in SHIFT_ARRAYS):
+        forms |= _shift_forms(sizes, forms["top_scales"])
     if has_table(arrays):
         forms |= _table_forms(sizes, 1 if made.codes == "none" else N_STAGES)
     return forms
@@ -131,6 +135,16 @@ def _code_forms(sizes: _Sizes, design: IndexDesign) -> dict[str, _Form]:
         "prefix": (np.uint64, (sizes.n_slots * n_prefix,)),
         "codes": (np.uint64, (sizes.n_vectors, n_words)),
         "code_scales": (np.float32, (sizes.n_vectors,)),
+    }
+
+
+def _shift_forms(sizes: _Sizes, of_top: _Form) -> dict[str, _Form]:
+    return {
+        "top_shifts": of_top,
+        "unit_shifts": (np.float32, (sizes.n_tested,)),
+        "run_scales": (np.float32, (sizes.n_units,)),
+        "run_shifts": (np.float32, (sizes.n_units,)),
+        "code_shifts": (np.float32, (sizes.n_vectors,)),
     }
 
 
@@ -221,11 +235,13 @@ def _finite(arrays: Arrays, sizes: _Sizes) -> Iterator[tuple[str, np.ndarray[Any
     names = ("means", "variances", "group_vectors", "null_cosines")
     of_codes = ("flips", "unit_scales", "code_scales", "projection_mean", "projection_basis")
     of_table = (f"{_CALIBRATION}{name}" for name in ("cosines", "copies", "slopes"))
-    for name in (*names, *of_codes, *of_table):
-        if name in arrays:
+    of_top = ("top_scales", "top_shifts")  # filled up with infinity to whole blocks
+    for name in (*names, *of_codes, *SHIFT_ARRAYS, *of_table):
+        if name in arrays and name not in of_top:
             yield name, arrays[name]
-    if "top_scales" in arrays:  # filled up with infinity to whole blocks
-        yield "top_scales", arrays["top_scales"][: sizes.n_groups or sizes.n_tested]
+    for name in of_top:
+        if name in arrays:
+            yield name, arrays[name][: sizes.n_groups or sizes.n_tested]
 
 
 def _length(arrays: Arrays, name: str) -> int:

@@ -13,7 +13,7 @@ from memvec.kernels._query_blocks import (
     room_for,
     search_blocks,
 )
-from memvec.kernels._rotation import RADIX, rotate, rotate_rows
+from memvec.kernels._rotation import RADIX, centre_queries, rotate, rotate_rows
 from memvec.kernels._scores import canonical_score_pairs, float32_slack
 from memvec.kernels._search import (
     MATCH_SLACK,
@@ -43,6 +43,7 @@ __all__ = [
     "calibrate_codes",
     "calibrate_vectors",
     "canonical_score_pairs",
+    "centre_queries",
     "collect_matches",
     "default_threads",
     "disagreement",

@@ -7,7 +7,7 @@ import numpy as np
 from memvec.kernels._bits import borrowed, prefetch
 from memvec.kernels._codes import WORD, disagreement, disagreements, quantise_query
 from memvec.kernels._compile import fast_kernel
-from memvec.kernels._lines import highest, stage_lines, whole_half
+from memvec.kernels._lines import framed_lines, highest, stage_lines, whole_half
 from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
 from memvec.kernels._rotation import rotate
 from memvec.kernels._search import keep_allowed, keep_matches, sort_hits
@@ -55,8 +55,11 @@ def _pass_runs(
     n_words,
     stride,
     scales,
+    shifts,
+    run_scales,
     bases,
     factors,
+    weight,
     limit,
     planes,
     totals,
@@ -81,8 +84,13 @@ def _pass_runs(
         Words of a code, and the codes that a run has room for; 0 where there is room for its own.
     scales : IN float32, by code, or (0,)
         Codes pass by lines of thresholds, or where there are no scales, up to `limit`.
+    shifts : IN float32, by code, or by run where there are no scales, or (0,)
+        What is added to the lines, by the `weight` of the query.
+    run_scales : IN float32 (n_runs,) or (0,)
+        One scale for each run: then its limit is that of the lines, and not `limit`.
     bases, factors : IN float32 (n_lines,)
         Of `stage_lines`.
+    weight : IN float32
     limit : IN int32
     planes : IN uint64 (3, n_words)
     totals, limits : int32 (≥ the longest run + WHOLE,), float32 (STRIDE,)
@@ -93,6 +101,7 @@ def _pass_runs(
     """
     runs, offsets, words = borrowed(runs), borrowed(offsets), borrowed(words)
     scales, bases, factors = borrowed(scales), borrowed(bases), borrowed(factors)
+    shifts, run_scales = borrowed(shifts), borrowed(run_scales)
     planes, totals = borrowed(planes), borrowed(totals)
     limits, found = borrowed(limits), borrowed(found)
     n_codes = 0
@@ -112,22 +121,53 @@ def _pass_runs(
         filled = filled if filled < room else room
         disagreements(run, step, n_words, planes, totals[:filled])
         if scales.shape[0] == 0:
+            if run_scales.shape[0] > 0:
+                most = highest(bases, factors, run_scales[runs[i]])
+                limit = whole_half(most + weight * shifts[runs[i]])
             count = collect_members(totals[:filled], size, start, limit, STRIDE, found, count)
         else:
-            sizes = scales[start:stop]
+            moved = shifts[start:stop] if shifts.shape[0] > 0 else shifts
             count = collect_units(
-                totals[:size], sizes, start, bases, factors, STRIDE, limits, found, count
+                totals[:size],
+                scales[start:stop],
+                moved,
+                weight,
+                start,
+                bases,
+                factors,
+                STRIDE,
+                limits,
+                found,
+                count,
             )
     return count, n_codes
 
 
 @fast_kernel
-def _rows_of_slots(candidates, run_rows, homes, selected, is_selected):
+def _rows_of_slots(
+    candidates,
+    run_rows,
+    homes,
+    selected,
+    is_selected,
+    codes,
+    n_prefix,
+    planes,
+    run_scales,
+    run_shifts,
+    bases,
+    factors,
+    weight,
+):
     """Put the rows of slots in their place, each once; return how many are left.
 
-    A guest whose home is selected, too, has passed there by the same test. `is_selected` is False
-    for every unit before and after.
+    A guest whose home is selected, too, has passed there by the same test, unless each unit has a
+    limit of its own. `is_selected` is False for every unit before and after.
     """
+    run_scales, run_shifts = borrowed(run_scales), borrowed(run_shifts)
+    bases, factors = borrowed(bases), borrowed(factors)
+    codes, planes = borrowed(codes), borrowed(planes)
+    signs, low, high = planes[0], planes[1], planes[2]
     candidates, run_rows, homes = borrowed(candidates), borrowed(run_rows), borrowed(homes)
     selected, is_selected = borrowed(selected), borrowed(is_selected)
     for unit in selected:
@@ -137,8 +177,13 @@ def _rows_of_slots(candidates, run_rows, homes, selected, is_selected):
         row = run_rows[slot]
         if row < 0:
             row = ~row
-            if is_selected[homes[row]]:
-                continue
+            home = homes[row]
+            if is_selected[home]:
+                if run_scales.shape[0] == 0:
+                    continue
+                limit = highest(bases, factors, run_scales[home]) + weight * run_shifts[home]
+                if disagreement(codes[row, :n_prefix], signs, low, high) <= whole_half(limit):
+                    continue
         candidates[count] = row
         count += 1
     for unit in selected:
@@ -147,7 +192,7 @@ def _rows_of_slots(candidates, run_rows, homes, selected, is_selected):
 
 
 @fast_kernel
-def _members_by_codes(candidates, codes, scales, bases, factors, planes, vectors):
+def _members_by_codes(candidates, codes, scales, shifts, bases, factors, weight, planes, vectors):
     """Keep the candidates whose whole code passes, in place; return how many are kept.
 
     Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score:
@@ -155,7 +200,7 @@ def _members_by_codes(candidates, codes, scales, bases, factors, planes, vectors
     """
     candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
     bases, factors, vectors = borrowed(bases), borrowed(factors), borrowed(vectors)
-    planes = borrowed(planes)
+    planes, shifts = borrowed(planes), borrowed(shifts)
     signs, low, high = planes[0], planes[1], planes[2]
     n_words, dim, count = codes.shape[1], vectors.shape[1], 0
     for i in range(candidates.shape[0]):
@@ -165,7 +210,10 @@ def _members_by_codes(candidates, codes, scales, bases, factors, planes, vectors
             prefetch(codes, ahead + n_words - 1)
         row = np.int64(candidates[i])
         p = disagreement(codes[row], signs, low, high)
-        if np.float32(2 * p) <= highest(bases, factors, scales[row]):
+        limit = highest(bases, factors, scales[row])
+        if shifts.shape[0] > 0:
+            limit += weight * shifts[row]
+        if np.float32(2 * p) <= limit:
             candidates[count] = candidates[i]
             count += 1
             for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
@@ -177,6 +225,7 @@ def _members_by_codes(candidates, codes, scales, bases, factors, planes, vectors
 def search_codes(
     queries,
     tested,
+    frames,
     similarity,
     tested_at,
     slack,
@@ -198,6 +247,7 @@ def search_codes(
     scale_ranges,
     codes,
     code_scales,
+    shifts,
     vectors,
     keys,
     allowed,
@@ -211,12 +261,16 @@ def search_codes(
     A stage passes a code of disagreement p where 2p ≤ Σv + slack·√Σv² − gain·α·scale: where its
     estimate is at most `slack` standard deviations of the code's noise below that of a match of
     similarity α. There may be several lines of α and slack; a code passes a stage by any of them.
+    Where vectors are centred, α is framed for each query and shifted for each code
+    (`framed_lines`).
 
     Parameters
     ----------
     queries : IN float32 (n_queries, dim)
     tested : IN float32 (n_queries, tested_dim)
         The queries as the stages see them: projected, or as they are.
+    frames : IN float32 (n_queries, 2) or (0, 2)
+        Of `centre_queries`, where vectors are centred.
     similarity : IN float64
         What exact scores are compared with.
     tested_at : IN float32 (n_lines,)
@@ -252,6 +306,9 @@ def search_codes(
         for all: whole numbers are compared then.
     codes : IN uint64 (n_vectors, n_words)
     code_scales : IN float32 (n_vectors,)
+    shifts : IN five float32 arrays, each by what it is of, or (0,)
+        Shifts of `top_blocks` and of units; scales and shifts of the first words, one for each
+        unit; shifts of whole codes. All are empty where vectors are not centred.
     vectors : IN float32 (n_vectors, dim)
     keys : IN int64 (n_vectors,)
     allowed : IN bool (n_keys,) or (0,)
@@ -273,7 +330,8 @@ def search_codes(
     n_top, top_stage = (n_groups, GROUP_STAGE) if n_groups > 0 else (n_tested, UNIT_STAGE)
     planes, sums, squares = quantised_queries(tested, flips, steps, top)
     exact_queries = queries.astype(np.float64)
-    test = slack, tested_at, gain, scale_ranges
+    at, weights = framed_lines(tested_at, frames, n_queries, gain)
+    top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
 
     lines = np.empty((n_queries + 1, 2, tested_at.shape[0]), dtype=np.float32)
     bases, factors = lines[n_queries, 0], lines[n_queries, 1]
@@ -290,6 +348,7 @@ def search_codes(
     n_in_top, n_lines_of, block_offsets = of_top[0], of_top[1], of_top[2]
     for q in range(n_queries):
         n_in_top[q] = 0
+        test = slack, at[q], gain, scale_ranges
         n_lines_of[q] = stage_lines(
             top_stage, n_top_words, sums[q], squares[q], test, lines[q, 0], lines[q, 1]
         )
@@ -307,8 +366,11 @@ def search_codes(
                 n_top_words,
                 BLOCK,
                 top_scales,
+                top_shifts,
+                run_scales,
                 lines[q, 0, : n_lines_of[q]],
                 lines[q, 1, : n_lines_of[q]],
+                weights[q],
                 anything,
                 planes[q],
                 totals,
@@ -321,6 +383,7 @@ def search_codes(
     for q in range(n_queries):
         bounds[q] = count
         n_selected, n_tests = n_in_top[q], n_top
+        test = slack, at[q], gain, scale_ranges
         if n_groups > 0:
             n_unit_words = unit_runs.shape[0] // n_tested
             n_lines = stage_lines(
@@ -333,8 +396,11 @@ def search_codes(
                 n_unit_words,
                 0,
                 unit_scales,
+                unit_shifts,
+                run_scales,
                 bases[:n_lines],
                 factors[:n_lines],
+                weights[q],
                 anything,
                 planes[q],
                 totals,
@@ -360,8 +426,11 @@ def search_codes(
             n_prefix,
             0,
             unit_scales[:0],
-            bases,
-            factors,
+            run_shifts,
+            run_scales,
+            bases[:n_lines],
+            factors[:n_lines],
+            weights[q],
             limit,
             planes[q],
             totals,
@@ -371,7 +440,19 @@ def search_codes(
         )
         if run_rows.shape[0] > 0:
             n_candidates = _rows_of_slots(
-                candidates[:n_candidates], run_rows, homes, selected[:n_selected], is_selected
+                candidates[:n_candidates],
+                run_rows,
+                homes,
+                selected[:n_selected],
+                is_selected,
+                codes,
+                n_prefix,
+                planes[q],
+                run_scales,
+                run_shifts,
+                bases[:n_lines],
+                factors[:n_lines],
+                weights[q],
             )
         if allowed.shape[0] > 0:
             n_candidates = keep_allowed(candidates[:n_candidates], keys, allowed)
@@ -380,8 +461,10 @@ def search_codes(
             candidates[:n_candidates],
             codes,
             code_scales,
+            code_shifts,
             bases[:n_lines],
             factors[:n_lines],
+            weights[q],
             planes[q],
             vectors,
         )

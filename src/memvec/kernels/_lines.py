@@ -56,6 +56,38 @@ def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, f
 
 
 @fast_kernel
+def framed_lines(tested_at, frames, n_queries, gain):
+    """Return the similarities that each query is tested at, and its weight of shifts.
+
+    Where vectors are centred, qᵀx ≥ α is (q−μ)ᵀ(x−μ)/‖q−μ‖ ≥ (α − (qᵀμ − μᵀμ) − xᵀμ)/‖q−μ‖. What
+    is known of the query moves α; what is known of a code, its shift, moves the limit by a weight.
+
+    Parameters
+    ----------
+    tested_at : IN float32 (n_lines,)
+    frames : IN float32 (n_queries, 2) or (0, 2)
+        Of `centre_queries`; none where vectors are not centred.
+    n_queries : IN int
+    gain : IN float32
+
+    Returns
+    -------
+    at : float32 (n_queries, n_lines)
+    weights : float32 (n_queries,)
+    """
+    at = np.empty((n_queries, tested_at.shape[0]), dtype=np.float32)
+    weights = np.empty(n_queries, dtype=np.float32)
+    for q in range(n_queries):
+        moved, stretch = np.float32(0.0), np.float32(1.0)
+        if frames.shape[0] > 0:
+            moved, stretch = frames[q, 0], frames[q, 1]
+        weights[q] = gain * stretch
+        for line in range(tested_at.shape[0]):
+            at[q, line] = (tested_at[line] - moved) * stretch
+    return at, weights
+
+
+@fast_kernel
 def stage_lines(stage, n_words, sums, squares, test, bases, factors):
     """Fill the lines of thresholds of a stage for one query; return how many there are.
 

@@ -30,11 +30,13 @@ def _append_ones(bits, first, found, count):
 
 
 @inner_kernel
-def collect_units(totals, scales, first, bases, factors, stride, limits, selected, count):
+def collect_units(
+    totals, scales, shifts, weight, first, bases, factors, stride, limits, selected, count
+):
     """Append the units of a block that pass; return how many there are.
 
-    A unit passes where 2p ≤ base − factor · scale for some line of thresholds. `limits` is room for
-    the most of it over the lines.
+    A unit passes where 2p ≤ base − factor · scale + weight · shift for some line of thresholds;
+    without shifts, the last term is 0. `limits` is room for the most of it over the lines.
     """
     for start in range(0, totals.shape[0], stride):
         some, sizes = totals[start : start + stride], scales[start : start + stride]
@@ -45,6 +47,10 @@ def collect_units(totals, scales, first, bases, factors, stride, limits, selecte
             for j in range(some.shape[0]):
                 limit = base - factor * sizes[j]
                 limits[j] = limit if limit > limits[j] else limits[j]
+        if shifts.shape[0] > 0:
+            moved = shifts[start : start + stride]
+            for j in range(some.shape[0]):
+                limits[j] += weight * moved[j]
         passed = np.uint64(0)
         for j in range(some.shape[0]):
             passed |= np.uint64(np.float32(2 * some[j]) <= limits[j]) << np.uint64(j)

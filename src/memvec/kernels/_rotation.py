@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel
+from memvec.kernels._compile import fast_kernel, kernel
 
 RADIX = 8
+# A unit row in float32 is known to 1e-7; what is left of it after centring has no direction below.
+_VANISHED = 1e-6
 
 
 @fast_kernel
@@ -54,6 +56,35 @@ def rotate(vector, flips, scratch, rotated):
         for i in range(rotated.shape[0]):
             scratch[i] = rotated[i] * signs[i]
         _mix(scratch, rotated)
+
+
+@kernel
+def centre_queries(queries, mean, tested, frames):
+    """Fill (q − μ)/‖q − μ‖ of every query, and its frame: qᵀμ − μᵀμ and 1/‖q − μ‖.
+
+    The inner product of a query with a vector is (q − μ)ᵀ(x − μ) + (qᵀμ − μᵀμ) + xᵀμ. A query that
+    is μ has no direction; it gets that of the first axis.
+
+    Parameters
+    ----------
+    queries : IN float32 (n_queries, dim)
+    mean : IN float32 (dim,)
+    tested : OUT float32 (n_queries, dim)
+    frames : OUT float32 (n_queries, 2)
+    """
+    for q in range(queries.shape[0]):
+        moved = squared = 0.0
+        for i in range(mean.shape[0]):
+            left = np.float64(queries[q, i]) - np.float64(mean[i])
+            moved += left * np.float64(mean[i])
+            squared += left * left
+        norm = np.sqrt(squared)
+        vanishes = norm <= _VANISHED
+        norm = _VANISHED if vanishes else norm
+        for i in range(mean.shape[0]):
+            left = np.float64(queries[q, i]) - np.float64(mean[i])
+            tested[q, i] = left / norm if not vanishes else np.float64(i == 0)
+        frames[q, 0], frames[q, 1] = moved, 1.0 / norm
 
 
 @fast_kernel

@@ -2,6 +2,7 @@
 
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.search._bounds import BoundedSearch, Caps
+from memvec.search._centring import SHIFT_ARRAYS, Centring
 from memvec.search._code_units import CodeUnits
 from memvec.search._explain import Explanation, StageView, stage_views
 from memvec.search._float_units import FloatUnits
@@ -51,8 +52,10 @@ from memvec.search._units import Units
 __all__ = [
     "ALL_ALLOWED",
     "ANYTHING",
+    "SHIFT_ARRAYS",
     "BoundedSearch",
     "Caps",
+    "Centring",
     "CodeUnits",
     "Components",
     "Copies",

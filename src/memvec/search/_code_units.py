@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import ClassVar
@@ -18,18 +18,23 @@ from memvec.kernels import (
     PREFIX_STAGE,
     Room,
     calibrate_codes,
+    centre_queries,
     estimate_scores,
     room_for,
     search_blocks,
     search_codes,
 )
 from memvec.matches import Matches
+from memvec.search._centring import Centring
 from memvec.search._units import Units
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordArray
 
 # Standard deviations of a code's noise that no match needs: a Gaussian exceeds them three times in
 # a million, and the noise of a match is smaller.
 _MOST_CODE_SLACK = 4.5
+# A unit whose members cancel has no scale.
+_LEAST_SCALE = np.float32(1e-30)
+_UNFRAMED = np.empty((0, 2), dtype=np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +67,8 @@ class CodeUnits:
         Their sums of magnitudes.
     own_scales : bool
         Whether each member has its own; the paper's codes have one for all.
+    centring : Centring
+        What is known of centred vectors besides.
     """
 
     similarity: float
@@ -76,6 +83,7 @@ class CodeUnits:
     codes: WordArray
     code_scales: Float32Array
     own_scales: bool
+    centring: Centring = field(default_factory=Centring)
 
     @property
     def vectors(self) -> Float32Array:
@@ -102,24 +110,34 @@ class CodeUnits:
 
     @property
     def most_slack(self) -> Float64Array:
-        """Rotated codes of members see nothing but their noise, unless vectors are projected."""
-        bounded = self.codes_have_angles and self.space.rotates
+        """Rotated codes of members see nothing but their noise, unless vectors are projected.
+
+        First words of centred members see what each differs from the mean of its unit, too.
+        """
+        bounded = (self.codes_have_angles or bool(self.centring)) and self.space.rotates
         of_codes = _MOST_CODE_SLACK if bounded else np.inf
-        return np.array([np.inf, np.inf, of_codes, of_codes])
+        of_first_words = np.inf if self.centring else of_codes
+        return np.array([np.inf, np.inf, of_first_words, of_codes])
 
     @cached_property
     def least_slopes(self) -> Float64Array:
-        """The least gain·scale/√Σv² at each stage; √Σv² is at most top·√bits."""
+        """The least gain·scale/√Σv² at each stage; √Σv² is at most top·√bits.
+
+        Where vectors are centred it is over ‖q − μ‖, which is at most 1 + ‖μ‖.
+        """
         n_top = self.units.n_groups or self.units.n_tested
         scales = [
             self.top_scales[:n_top].min(initial=np.inf),
             self.unit_scales.min(initial=np.inf),
-            self.prefix_scale,
+            self.centring.run_scales.min() if self.centring else self.prefix_scale,
             self.code_scales.min(),
         ]
         words = [self.space.n_words, self.space.n_words, self.n_prefix, self.space.n_words]
         spreads = self.space.top * np.sqrt(64.0 * np.array(words))
-        return np.asarray(self.space.gain * np.array(scales) / spreads)
+        longest = 1.0
+        if self.centring and self.units.projection is not None:
+            longest += float(np.linalg.norm(self.units.projection.mean))
+        return np.asarray(self.space.gain * np.array(scales) / (longest * spreads))
 
     @cached_property
     def unit_codes(self) -> WordArray:
@@ -156,14 +174,25 @@ class CodeUnits:
     ) -> Matches:
         """Return the matches of all queries."""
         at, slack = thresholds.for_kernel
-        units, arrays = self.units, self._searched
+        arrays = self._searched
         search: Callable[..., int] = search_codes
 
         def some(rows: Float32Array, room: Room) -> int:
-            tested = rows if units.projection is None else units.as_tested(rows)
-            return search(rows, tested, similarity, at, slack, *arrays, allowed, *room)
+            return search(rows, *self._framed(rows), similarity, at, slack, *arrays, allowed, *room)
 
         return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
+
+    def _framed(self, queries: Float32Array) -> tuple[Float32Array, Float32Array]:
+        """Return queries as the tests see them, and their frames where vectors are centred."""
+        projection = self.units.projection
+        if projection is None:
+            return queries, _UNFRAMED
+        if not self.centring:
+            return self.units.as_tested(queries), _UNFRAMED
+        tested, frames = np.empty_like(queries), np.empty((len(queries), 2), dtype=np.float32)
+        centre: Callable[..., None] = centre_queries
+        centre(queries, projection.mean, tested, frames)
+        return tested, frames
 
     @property
     def _encoding(self) -> tuple[object, ...]:
@@ -193,6 +222,7 @@ class CodeUnits:
             self._scale_ranges,
             self.codes,
             self.code_scales,
+            self.centring.arrays,
             units.vectors,
             units.keys,
         )
@@ -202,6 +232,8 @@ class CodeUnits:
         """The least and the largest scale of each stage; (0, 0) where it tests nothing."""
         n_top = self.units.n_groups or self.units.n_tested
         of_first_words = np.array([self.prefix_scale], dtype=np.float32)
+        if self.centring:
+            of_first_words = self.centring.run_scales
         stages = [self.top_scales[:n_top], self.unit_scales, of_first_words, self.code_scales]
         ranges = [(one.min(), one.max()) if len(one) else (0.0, 0.0) for one in stages]
         return np.array(ranges, dtype=np.float32)
@@ -242,7 +274,7 @@ class CodeUnits:
         scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
         calibrate: Callable[..., None] = calibrate_codes
         calibrate(
-            units.as_tested(queries),
+            *self._framed(queries),
             query_of,
             row_of,
             unit_of,
@@ -253,6 +285,7 @@ class CodeUnits:
             np.float32(self.prefix_scale),
             self.codes,
             self.code_scales,
+            self.centring.arrays,
             scores,
             slopes,
         )
@@ -261,9 +294,12 @@ class CodeUnits:
     def unit_scores(self, query: Float32Array) -> Float32Array:
         """Return the estimated score of every unit, in shares of what a match 1 would score."""
         estimates = np.empty(self.units.n_tested, dtype=np.float32)
-        [tested] = self.units.as_tested(query[np.newaxis])
+        tested, frames = self._framed(query[np.newaxis])
         estimate: Callable[..., None] = estimate_scores
-        estimate(tested, *self._encoding, self.unit_codes, self.unit_scales, estimates)
+        estimate(tested[0], *self._encoding, self.unit_codes, self.unit_scales, estimates)
+        if self.centring:
+            shifts = self.centring.unit_shifts / np.maximum(self.unit_scales, _LEAST_SCALE)
+            estimates = estimates / frames[0, 1] + frames[0, 0] + shifts
         return estimates
 
     def unit_similarities(self, query: Float32Array) -> Float32Array:
