@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import naive
 from memvec.assignment import (
     Assignment,
+    _split,
     batch_assignment,
     kmeans_assignment,
     random_assignment,
@@ -156,6 +157,30 @@ def test_two_step_refines_like_a_round_of_k_means():
     np.testing.assert_array_equal(refined.labels, nearest)
     assert (refined.labels != plain.labels).any()
     np.testing.assert_array_equal(refined.group_offsets, plain.group_offsets)
+
+
+def test_two_step_names_the_nearest_units():
+    vectors = clustered(7, n_clusters=12, copies=20, noise=0.7)
+    found = two_step_assignment(vectors, 5, n_clusters=6)
+    assert found.near_units.shape == (240, 16)
+    assert (found.near_units[:, 0] == found.labels).mean() > 0.9  # all but those of empty units
+    assert all(len(set(row)) == 16 for row in found.near_units)
+    assert two_step_assignment(vectors, 5, refinements=0).near_units is None
+
+
+def test_clusters_in_groups_are_found_nearly_as_well(monkeypatch):
+    """Clusters that are too many to be compared with all of them make units as tight."""
+    vectors = clustered(9, n_clusters=60, copies=20, noise=0.3)
+    options = {"n_clusters": 60, "construction": "sum", "normalised": True}
+    means = {}
+    for most in (1000, 10):
+        monkeypatch.setattr(_split, "_MOST_CLUSTERS", most)
+        monkeypatch.setattr(_split, "_CLUSTERS_A_GROUP", 6)
+        found = two_step_assignment(vectors, 5, **options)
+        check_partition(found, len(vectors), 240)
+        units = naive.unit_rows([vectors[found.labels == unit].sum(axis=0) for unit in range(240)])
+        means[most] = np.einsum("ij,ij->i", vectors, units[found.labels]).mean()
+    assert means[10] > means[1000] - 0.01  # Seen: equal to 0.001
 
 
 def test_assignments_compare_by_identity():

@@ -50,6 +50,16 @@ def test_second_units_of_many_units_are_nearly_the_best():
     assert (found != homes).mean() >= 0.5  # Seen: 1.0
 
 
+def test_second_units_are_chosen_of_those_said_to_be_near():
+    members, offsets = cloud(1, n=40, dim=16, near=0.8), np.arange(0, 41, 4)
+    near = np.tile(np.array([3, 7, -1], dtype=np.int32), (40, 1))
+    assert set(second_units(members, offsets, near=near)[4:8]) <= {1, 3, 7}
+    everything = np.tile(np.arange(10, dtype=np.int32), (40, 1))
+    np.testing.assert_array_equal(
+        second_units(members, offsets, near=everything), second_units(members, offsets)
+    )
+
+
 def test_second_units_follow_neither_threads_nor_chance():
     members, offsets = cloud(2, n=1500, dim=16, near=0.8), np.arange(0, 1501, 5)
     one, three, again = (second_units(members, offsets, seed=4, threads=n) for n in (1, 3, None))

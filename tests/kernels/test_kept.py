@@ -247,11 +247,11 @@ BUILD = {
     "calibrate_codes",
     "encode_rows",
     "float32_slack",
-    "keep_best",
-    "keep_nearest",
+    "nearest_of_groups",
     "rotate_rows",
-    "second_of_groups",
+    "second_of_units",
     "sum_units",
+    "try_units",
 }
 USED = """
 import gc, memvec

@@ -25,7 +25,6 @@ from naive.matches import best, in_order, merged
 from naive.scores import canonical_score, matches, sorted_scores, unit_rows
 from naive.units import (
     best_units,
-    columns_by_score,
     imbalance,
     memory_vector,
     pinv_memory_vector,
@@ -43,7 +42,6 @@ __all__ = [
     "best",
     "best_units",
     "canonical_score",
-    "columns_by_score",
     "complexity_ratio",
     "disagreement",
     "imbalance",

@@ -40,11 +40,6 @@ def best_units(vectors, unit_vectors):
     return best, scores >= best[:, np.newaxis] - 1e-5 * np.abs(unit_vectors).sum(axis=1).max()
 
 
-def columns_by_score(scores, count):
-    """The columns of the highest scores of each row, falling; equal ones in rising order."""
-    return [sorted(range(len(row)), key=lambda j: (-row[j], j))[:count] for row in scores]
-
-
 def units_of_groups(groups, starts):
     """The units of some groups, of which group g holds those from ``starts[g]`` on."""
     return [unit for group in groups for unit in range(starts[group], starts[group + 1])]

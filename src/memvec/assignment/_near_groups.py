@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
-from memvec.kernels import (
-    blocks,
-    keep_nearest,
-    nearest_of_groups,
-    run_blocks,
-    second_of_groups,
-)
+from memvec.kernels import nearest_of_groups, run_blocks
 from memvec.types import Float32Array, Int32Array, IntArray
 
-# Rows of the product with the centroids that are made at once, and that one thread scans.
-_BLOCK_PRODUCT = 4096
-_BLOCK_ROWS = 256
+# Rows that one thread compares at a time. Those of one cluster are near to the same ones: the more
+# are compared together, the more rows meet the units of a group while they are in cache.
+_BLOCK_ROWS = 2048
+# Groups of centroids whose centroids a vector tries, where centroids are in groups.
+_NEAR_GROUPS = 16
+
+
+@dataclass(frozen=True, eq=False)
+class Centroids:
+    """What represents each of some clusters, and groups of them where they are many.
+
+    Attributes
+    ----------
+    vectors : ndarray of shape (n_clusters, dim)
+        The centroids, float32, those of one group together.
+    starts : ndarray of shape (n_groups + 1,)
+        Group g holds the centroids from ``starts[g]`` on.
+    groups : ndarray of shape (n_groups, dim) or None
+        The centroids of the groups; None where all are in one.
+    """
+
+    vectors: Float32Array
+    starts: IntArray
+    groups: Float32Array | None = None
+
+    @classmethod
+    def in_one_group(cls, vectors: Float32Array) -> Centroids:
+        """Return centroids that are so few that a vector tries all."""
+        return cls(vectors, np.array([0, len(vectors)]))
+
+    def nearest(self, rows: Float32Array, n_near: int) -> Int32Array:
+        """Return the centroids nearest to each of some rows, nearest first."""
+        near = np.zeros((len(rows), 1), dtype=np.int32)
+        if self.groups is not None:
+            groups = Centroids.in_one_group(self.groups)
+            near = groups.nearest(rows, min(_NEAR_GROUPS, len(self.groups)))
+        return _best_of(rows, near, self.starts, self.vectors, min(n_near, len(self.vectors)))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,25 +69,26 @@ class NearGroups:
 
     @classmethod
     def of(
-        cls, rows: Float32Array, centroids: Float32Array, n_near: int, threads: int | None
+        cls, rows: Float32Array, centroids: Centroids, n_near: int, threads: int | None
     ) -> NearGroups:
         """Compare every vector with the centroids of the groups, and keep the nearest."""
-        near = np.empty((len(rows), min(n_near, len(centroids))), dtype=np.int32)
-        for start, stop in blocks(len(rows), _BLOCK_PRODUCT):
-            product, found = rows[start:stop] @ centroids.T, near[start:stop]
+        near = np.empty((len(rows), min(n_near, len(centroids.vectors))), dtype=np.int32)
 
-            def keep(
-                first: int, last: int, product: Float32Array = product, found: Int32Array = found
-            ) -> None:
-                keep_nearest(product[first:last], found[first:last])
+        def search(start: int, stop: int) -> None:
+            near[start:stop] = centroids.nearest(rows[start:stop], n_near)
 
-            run_blocks(keep, stop - start, _BLOCK_ROWS, threads=threads)
+        run_blocks(search, len(rows), _BLOCK_ROWS, threads=threads)
         return cls(rows, near, threads)
 
     @property
     def nearest(self) -> Int32Array:
         """The nearest group of each vector."""
         return self.near[:, 0]
+
+    @cached_property
+    def order(self) -> IntArray:
+        """The vectors, those of one nearest group after those of another."""
+        return np.argsort(self.nearest, kind="stable")
 
     def without_deserted(self) -> NearGroups:
         """Leave out groups that are nearest to no vector, and number the others through."""
@@ -69,43 +99,31 @@ class NearGroups:
         near = np.where(used[self.near], self.near, self.near[:, :1])
         return replace(self, near=(np.cumsum(used) - 1)[near].astype(np.int32))
 
-    def best_units(self, units: Float32Array, starts: IntArray) -> tuple[IntArray, Float32Array]:
-        """Return the best unit of each vector, and its score with it.
+    def best_units(
+        self, units: Float32Array, starts: IntArray, n_best: int = 1
+    ) -> tuple[Int32Array, Float32Array]:
+        """Return the best units of each vector, best first, and its scores with them.
 
-        Group g holds the units from ``starts[g]`` on.
+        Group g holds the units from ``starts[g]`` on. Where there are fewer, units are −1.
         """
-        labels = np.empty(len(self.rows), dtype=np.int64)
-        best = np.empty(len(self.rows), dtype=np.float32)
+        found = np.empty((len(self.rows), n_best), dtype=np.int32)
+        scores = np.empty((len(self.rows), n_best), dtype=np.float32)
 
         def search(start: int, stop: int) -> None:
-            some, near = self.rows[start:stop], self.near[start:stop]
-            nearest_of_groups(some, near, starts, units, labels[start:stop], best[start:stop])
-
-        run_blocks(search, len(self.rows), _BLOCK_ROWS, threads=self.threads)
-        return labels, best
-
-    def second_units(
-        self,
-        units: Float32Array,
-        starts: IntArray,
-        homes: IntArray,
-        pull: float,
-        least_share: float,
-    ) -> IntArray:
-        """Return a second unit for each vector, as `second_of_groups` chooses it."""
-        seconds = np.empty(len(self.rows), dtype=np.int64)
-
-        def search(start: int, stop: int) -> None:
-            second_of_groups(
-                self.rows[start:stop],
-                self.near[start:stop],
-                starts,
-                units,
-                homes[start:stop],
-                np.float32(pull),
-                np.float32(least_share),
-                seconds[start:stop],
+            some = self.order[start:stop]
+            found[some], scores[some] = _best_of(
+                self.rows[some], self.near[some], starts, units, n_best
             )
 
         run_blocks(search, len(self.rows), _BLOCK_ROWS, threads=self.threads)
-        return seconds
+        return found, scores
+
+
+def _best_of(
+    rows: Float32Array, near: Int32Array, starts: IntArray, units: Float32Array, n_best: int
+) -> tuple[Int32Array, Float32Array]:
+    """Return the best units of each row among those of the groups it is near to."""
+    found = np.empty((len(rows), n_best), dtype=np.int32)
+    scores = np.empty((len(rows), n_best), dtype=np.float32)
+    nearest_of_groups(rows, near, starts, units, found, scores)
+    return found, scores

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels import blocks, keep_best, run_blocks
+from memvec.kernels import run_blocks, try_units
 from memvec.progress import Advance
 from memvec.types import Float32Array, IntArray
 
-# One block of the product, 4096 × 1024 float32, is 16 MB: it stays in a last-level cache, and
-# memory is bounded whatever the number of vectors and units.
-_BLOCK_VECTORS = 4096
-_BLOCK_UNITS = 1024
-# Rows that one thread scans for their best at a time.
+# Rows that one thread compares with all units at a time.
 _BLOCK_ROWS = 512
 # Where more units than this share changed, trying them first saves nothing.
 _WORTH_PRUNING = 0.8
@@ -32,7 +28,6 @@ class NearestUnits:
     def __init__(self, vectors: Float32Array, threads: int | None = None) -> None:
         self._vectors = vectors
         self._threads = threads
-        self._product = np.empty(_BLOCK_VECTORS * _BLOCK_UNITS, dtype=np.float32)
         self.labels = np.full(len(vectors), -1, dtype=np.int64)
         self.best = np.full(len(vectors), -np.inf, dtype=np.float32)
         # No unit but the best scored higher when it was last tried.
@@ -65,20 +60,10 @@ class NearestUnits:
 
     def try_units(self, rows: IntArray, candidates: Float32Array, units: IntArray) -> None:
         """Let some vectors try some units, and keep the best of those and of what they had."""
-        for start, stop in blocks(len(rows), _BLOCK_VECTORS):
+        best, second = self.best.view(np.int32), self._second.view(np.int32)
+
+        def attempt(start: int, stop: int) -> None:
             some = rows[start:stop]
-            block = self._vectors[some]
-            for first, last in blocks(len(units), _BLOCK_UNITS):
-                self._try_block(block, some, candidates[first:last], units[first:last])
+            try_units(self._vectors, some, candidates, units, best, second, self.labels)
 
-    def _try_block(
-        self, block: Float32Array, rows: IntArray, candidates: Float32Array, units: IntArray
-    ) -> None:
-        product = self._product[: len(block) * len(units)].reshape(len(block), len(units))
-        np.matmul(block, candidates.T, out=product)
-        bits, best, second = (a.view(np.int32) for a in (product, self.best, self._second))
-
-        def keep(start: int, stop: int) -> None:
-            keep_best(bits[start:stop], units, rows[start:stop], best, second, self.labels)
-
-        run_blocks(keep, len(block), _BLOCK_ROWS, threads=self._threads)
+        run_blocks(attempt, len(rows), _BLOCK_ROWS, threads=self._threads)

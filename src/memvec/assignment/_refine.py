@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from memvec.assignment._kmeans import UpdateRule, fill_empty_units
 from memvec.assignment._near_groups import NearGroups
 from memvec.assignment._result import Assignment
 from memvec.progress import Advance
-from memvec.types import IntArray
+from memvec.types import Int32Array, IntArray
 
 
 def refine_units(
@@ -14,9 +16,10 @@ def refine_units(
     nearby: NearGroups,
     rule: UpdateRule,
     rounds: int,
+    n_near: int,
     advance: Advance,
-) -> IntArray:
-    """Let every vector try the units of the clusters it is nearest to; return the labels.
+) -> tuple[IntArray, Int32Array]:
+    """Let every vector try the units of the clusters it is nearest to.
 
     Parameters
     ----------
@@ -28,13 +31,25 @@ def refine_units(
         What represents a unit.
     rounds : int
         How many are run.
+    n_near : int
+        How many of the best units to return.
+
+    Returns
+    -------
+    labels : ndarray of shape (n_vectors,)
+        The unit of each vector.
+    near : ndarray of shape (n_vectors, n_near)
+        The best units in the last round, best first; −1 where there are fewer.
     """
     assert found.group_offsets is not None
     labels = found.labels
-    for _ in range(rounds):
+    near = np.full((len(labels), n_near), -1, dtype=np.int32)
+    for left in reversed(range(rounds)):
         state = Assignment(labels, found.n_units)
         units = rule.representatives(nearby.rows, state.offsets, state.order)
-        labels, best = nearby.best_units(units, found.group_offsets)
-        fill_empty_units(labels, best, found.n_units)
+        n_best = 1 if left else n_near
+        near, scores = nearby.best_units(units, found.group_offsets, n_best)
+        labels = near[:, 0].astype(np.int64)
+        fill_empty_units(labels, scores[:, 0], found.n_units)
         advance(len(labels))
-    return labels
+    return labels, near

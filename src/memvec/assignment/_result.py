@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from memvec.theory import imbalance_factor
-from memvec.types import IntArray
+from memvec.types import Int32Array, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,8 @@ class Assignment:
     group_offsets : ndarray of shape (n_groups + 1,), optional
         Where units were made inside clusters: cluster g holds the units from
         ``group_offsets[g]`` on.
+    near_units : ndarray of shape (n_vectors, n_near), optional
+        The units that each vector is nearest to, nearest first, int32; −1 for none.
     """
 
     labels: IntArray
@@ -35,6 +37,7 @@ class Assignment:
     iterations: int = 0
     converged: bool = True
     group_offsets: IntArray | None = None
+    near_units: Int32Array | None = None
 
     @cached_property
     def sizes(self) -> IntArray:

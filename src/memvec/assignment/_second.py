@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from memvec import checks
-from memvec.assignment._near_groups import NearGroups
+from memvec.assignment._near_groups import Centroids, NearGroups
 from memvec.assignment._split import sampled_assignment
 from memvec.constructions import memory_vectors
-from memvec.types import Float32Array, IntArray
+from memvec.kernels import run_blocks, second_of_units
+from memvec.types import Float32Array, Int32Array, IntArray
 
 # λ of the choice: what a residual along that of the first unit costs. On 113,659 embeddings 0.5 to
 # 3 left about as many members to visit, and 0, the second-nearest unit, up to 1.6 times as many.
@@ -22,14 +23,19 @@ _LEAST_SHARE = 0.65
 # The groups of units that a vector is nearest to, whose units it tries. On 113,659 embeddings ten
 # of 110 groups held nearly all of what a look at 4,060 units finds.
 _NEAR_GROUPS = 10
-# Groups are √(3M) of M units: with more, a vector would try fewer units.
-_GROUPS = 3.0
+# Groups are √(3M) of M units: with more, a vector would try fewer units. None has more than so many
+# units: the time would grow faster than the vectors.
+_GROUPS, _MOST_OF_A_GROUP = 3.0, 110
+# Of the units tried, those nearest to a vector from which its second is chosen.
+_NEAR_UNITS = 16
+_BLOCK_ROWS = 2048
 
 
 def second_units(
     members: Float32Array,
     offsets: IntArray,
     *,
+    near: Int32Array | None = None,
     seed: int | np.random.Generator = 0,
     threads: int | None = None,
 ) -> IntArray:
@@ -44,6 +50,9 @@ def second_units(
         Unit rows, unit after unit.
     offsets : ndarray of shape (n_units + 1,)
         Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
+    near : ndarray of shape (n_vectors, n_near), optional
+        Units near each member, from which its second is chosen, int32; −1 for none. By default
+        they are looked for.
     seed, threads
         As in :func:`kmeans_assignment`.
 
@@ -65,24 +74,38 @@ def second_units(
     # Members that cancel have no centroid; one of them stands for all.
     cancelled = ~units.any(axis=1)
     units[cancelled] = rows[offsets[:-1][cancelled]]
-    n_groups = math.ceil(math.sqrt(_GROUPS * n_units))
+    if near is None:
+        near = _near_units(rows, units, checks.generator(seed, "second_units"), threads)
+    seconds = np.empty(len(rows), dtype=np.int64)
+    settings = np.float32(_PULL), np.float32(_LEAST_SHARE)
+
+    def choose(start: int, stop: int) -> None:
+        some = slice(start, stop)
+        second_of_units(rows[some], near[some], units, homes[some], *settings, seconds[some])
+
+    run_blocks(choose, len(rows), _BLOCK_ROWS, threads=threads)
+    return seconds
+
+
+def _near_units(
+    rows: Float32Array, units: Float32Array, rng: np.random.Generator, threads: int | None
+) -> Int32Array:
+    """Return the units nearest to each row, of those in the groups that it is nearest to."""
+    n_units = len(units)
+    n_groups = max(math.ceil(math.sqrt(_GROUPS * n_units)), -(-n_units // _MOST_OF_A_GROUP))
     groups = sampled_assignment(
         units,
         -(-n_units // n_groups),
         construction="sum",
         normalised=True,
-        seed=seed,
+        seed=rng,
         threads=threads,
         progress=False,
     )
-    place = np.empty(n_units, dtype=np.int64)
-    place[groups.order] = np.arange(n_units)
-    centroids = _centroids(units, groups.offsets, groups.order, threads)
+    centroids = Centroids.in_one_group(_centroids(units, groups.offsets, groups.order, threads))
     nearby = NearGroups.of(rows, centroids, _NEAR_GROUPS, threads)
-    found = nearby.second_units(
-        units[groups.order], groups.offsets, place[homes], _PULL, _LEAST_SHARE
-    )
-    return np.asarray(groups.order[found])
+    found, _ = nearby.best_units(units[groups.order], groups.offsets, min(_NEAR_UNITS, n_units))
+    return np.where(found < 0, np.int32(-1), groups.order.astype(np.int32)[found])
 
 
 def _centroids(

@@ -9,12 +9,13 @@ import numpy as np
 
 from memvec import checks
 from memvec.assignment._kmeans import DEFAULT_ITERATIONS, UpdateRule, fill_empty_units, run_kmeans
-from memvec.assignment._near_groups import NearGroups
+from memvec.assignment._near_groups import Centroids, NearGroups
 from memvec.assignment._nearest import NearestUnits
 from memvec.assignment._refine import refine_units
 from memvec.assignment._result import Assignment
 from memvec.assignment._sizes import number_of_units
 from memvec.constructions import Construction
+from memvec.kernels import run_blocks
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
 
@@ -23,13 +24,15 @@ from memvec.types import ArrayLike, Float32Array, IntArray
 _SAMPLE_PER_UNIT = 40
 _SMALLEST_SAMPLE = 10_000
 # Clusters whose units a vector tries in the last rounds of two steps. On 113,659 embeddings in
-# clusters of 2,000 and units of 56, with second homes and noise like that of codes, 104, 41 and 37
-# units were left to visit at 0.6, 0.7 and 0.8; k-means at once left 92, 44 and 20, in five times
-# the time, and clusters of 333 left 128, 54 and 44.
-# The more clusters, the thinner a neighbourhood is spread over them: from 209 on a vector tries
-# more, up to a limit. A million structured vectors in 500 clusters and units of 28 left 571 units
-# to visit with ten of them, and 424 with 18, in a third more time.
-_NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 6, 0.45, 18
+# clusters of 2,000 and units of 56, with second homes, 6, 10 and 14 of them left 3,214, 3,041 and
+# 3,020 members to visit. The more clusters, the thinner a neighbourhood is spread over them: on
+# 300,000 structured vectors they left 3,595, 2,178 and 1,901.
+_NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 12, 0.65, 18
+# The units of these clusters that a vector is nearest to, from which its second is chosen.
+_NEAR_UNITS = 16
+# More clusters than this are found in groups of so many, themselves in two steps: the time would
+# grow with the square of the vectors.
+_MOST_CLUSTERS, _CLUSTERS_A_GROUP = 1000, 50
 
 
 def batch_assignment(
@@ -138,18 +141,54 @@ def two_step_assignment(
     rounds = checks.integer(iterations, "iterations", where)
     rule = UpdateRule(construction, normalised, rounds, threads)
     rng = checks.generator(seed, where)
+    return _in_two_steps(rows, n_units, n_clusters, refinements, rule, rng, progress)
+
+
+def _in_two_steps(
+    rows: Float32Array,
+    n_units: int,
+    n_clusters: int,
+    refinements: int,
+    rule: UpdateRule,
+    rng: np.random.Generator,
+    progress: bool | None,
+) -> Assignment:
+    """Assign unit rows; see `two_step_assignment`."""
     coarse = replace(rule, construction="sum", normalised=True)
-    centroids, _ = _sampled_units(rows, n_clusters, None, coarse, rng, progress)
-    nearby = NearGroups.of(rows, centroids, _near_clusters(n_clusters), threads).without_deserted()
-    own = nearby.nearest
-    sizes = np.bincount(own)
-    clusters = np.split(np.argsort(own, kind="stable"), np.cumsum(sizes)[:-1])
+    centroids = _find_centroids(rows, n_clusters, coarse, rng, progress)
+    n_near = _near_clusters(n_clusters)
+    nearby = NearGroups.of(rows, centroids, n_near, rule.threads).without_deserted()
+    sizes = np.bincount(nearby.nearest)
+    clusters = np.split(nearby.order, np.cumsum(sizes)[:-1])
     shares = _share_out(n_units, sizes)
     found = _kmeans_in_parts(rows, clusters, shares, rule, rng, progress)
     found = replace(found, group_offsets=np.cumsum([0, *shares]))
+    if not refinements:
+        return found
     with progress_bar("k-means", len(rows) * refinements, progress) as advance:
-        labels = refine_units(found, nearby, rule, refinements, advance)
-    return replace(found, labels=labels)
+        labels, near = refine_units(found, nearby, rule, refinements, _NEAR_UNITS, advance)
+    return replace(found, labels=labels, near_units=near)
+
+
+def _find_centroids(
+    rows: Float32Array,
+    n_clusters: int,
+    rule: UpdateRule,
+    rng: np.random.Generator,
+    progress: bool | None,
+) -> Centroids:
+    """Find coarse clusters on a sample; many in groups."""
+    if n_clusters <= _MOST_CLUSTERS:
+        return Centroids.in_one_group(
+            _sampled_units(rows, n_clusters, None, rule, rng, progress)[0]
+        )
+    seen = _sample(rows, n_clusters, None, rng)
+    n_groups = -(-n_clusters // _CLUSTERS_A_GROUP)
+    found = _in_two_steps(seen, n_clusters, n_groups, 1, rule, rng, progress)
+    assert found.group_offsets is not None
+    vectors = rule.representatives(seen, found.offsets, found.order)
+    groups = rule.representatives(vectors, found.group_offsets, np.arange(len(vectors)))
+    return Centroids(vectors, found.group_offsets, groups)
 
 
 def _near_clusters(n_clusters: int) -> int:
@@ -224,15 +263,22 @@ def _sampled_units(
     progress: bool | None,
 ) -> tuple[Float32Array, Assignment]:
     """Run k-means on a sample; return the representatives, and the units of the sample."""
-    if sample_size is None:
-        sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)
-    sample = np.arange(len(rows))
-    if max(sample_size, n_units) < len(rows):
-        sample = np.sort(rng.choice(len(rows), max(sample_size, n_units), replace=False))
-    seen = rows if len(sample) == len(rows) else rows[sample]
-    with progress_bar("k-means", rule.n_steps(len(sample)), progress) as advance:
+    seen = _sample(rows, n_units, sample_size, rng)
+    with progress_bar("k-means", rule.n_steps(len(seen)), progress) as advance:
         found = run_kmeans(seen, n_units, rule, rng, advance)
     return rule.representatives(seen, found.offsets, found.order), found
+
+
+def _sample(
+    rows: Float32Array, n_units: int, sample_size: int | None, rng: np.random.Generator
+) -> Float32Array:
+    """Return the rows to find representatives on, at least one a unit; all where they are few."""
+    if sample_size is None:
+        sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)
+    sample_size = max(sample_size, n_units)
+    if sample_size >= len(rows):
+        return rows
+    return rows[np.sort(rng.choice(len(rows), sample_size, replace=False))]
 
 
 def _share_out(total: int, sizes: IntArray) -> list[int]:
@@ -253,19 +299,22 @@ def _kmeans_in_parts(
     rng: np.random.Generator,
     progress: bool | None,
 ) -> Assignment:
-    """Run k-means in each part by itself and number the units through."""
+    """Run k-means in each part by itself, parts side by side, and number the units through."""
     labels = np.empty(len(rows), dtype=np.int64)
-    first_unit, longest, converged = 0, 0, True
+    first_units = np.cumsum([0, *n_units])
     streams = rng.spawn(len(parts))
-    with progress_bar("k-means", len(rows), progress) as advance:
-        for part, units, stream in zip(parts, n_units, streams, strict=True):
-            found = run_kmeans(rows[part], units, rule, stream, _silent)
-            labels[part] = first_unit + found.labels
-            first_unit += units
-            longest = max(longest, found.iterations)
-            converged = converged and found.converged
-            advance(len(part))
-    return Assignment(labels, first_unit, longest, converged)
+    results: list[tuple[int, bool]] = [(0, True)] * len(parts)
+    alone = replace(rule, threads=1)
+
+    def run(part: int, _: int) -> None:
+        found = run_kmeans(rows[parts[part]], n_units[part], alone, streams[part], _silent)
+        labels[parts[part]] = first_units[part] + found.labels
+        results[part] = found.iterations, found.converged
+
+    with progress_bar("k-means", len(parts), progress) as advance:
+        run_blocks(run, len(parts), 1, threads=rule.threads, done=advance)
+    rounds, converged = zip(*results, strict=True)
+    return Assignment(labels, int(first_units[-1]), max(rounds), all(converged))
 
 
 def _silent(steps: int) -> None:

@@ -74,7 +74,9 @@ def build_units(
     if config.units_per_vector == 2:
         arrays = [keys, vectors] if projection is None else [keys, vectors, tested]
         inside_arrays = [array[:n_inside] for array in arrays]
-        seconds, offsets = _find_second_homes(inside_arrays, offsets, config.seed)
+        near = assignment.near_units
+        near = None if near is None else near[assignment.order]
+        seconds, offsets = _find_second_homes(inside_arrays, offsets, near, config.seed)
         n_inside = len(seconds)
     members = tested[:n_inside]
     unit_vectors = memory_vectors(
@@ -110,14 +112,14 @@ def build_units(
 
 
 def _find_second_homes(
-    arrays: list[np.ndarray], offsets: IntArray, seed: int
+    arrays: list[np.ndarray], offsets: IntArray, near: Int32Array | None, seed: int
 ) -> tuple[IntArray, IntArray]:
     """Give members a second home, and move strays behind the others, in all arrays.
 
     The members as the tests see them are the last array. Returned are the second homes of those
     that are no strays, and where their units begin now.
     """
-    seconds = second_units(arrays[-1], offsets, seed=seed)
+    seconds = second_units(arrays[-1], offsets, near=near, seed=seed)
     strays = _strays(arrays[-1], offsets, seconds)
     for array in arrays:
         _move_to_end(array, strays)

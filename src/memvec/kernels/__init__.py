@@ -4,8 +4,8 @@ from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
 from memvec.kernels._cascade import BLOCK, N_STAGES, PREFIX_STAGE, search_codes
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
-from memvec.kernels._nearby import keep_nearest, nearest_of_groups, second_of_groups
-from memvec.kernels._nearest import keep_best
+from memvec.kernels._nearby import nearest_of_groups, second_of_units
+from memvec.kernels._nearest import try_units
 from memvec.kernels._query_blocks import (
     ALL_ALLOWED,
     ANYTHING,
@@ -50,8 +50,6 @@ __all__ = [
     "encode_rows",
     "estimate_scores",
     "float32_slack",
-    "keep_best",
-    "keep_nearest",
     "nearest_of_groups",
     "quantise_query",
     "room_for",
@@ -63,7 +61,8 @@ __all__ = [
     "search_bounded",
     "search_codes",
     "search_vectors",
-    "second_of_groups",
+    "second_of_units",
     "solve_units",
     "sum_units",
+    "try_units",
 ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel
+from memvec.kernels._nearest import highest_score, sortable
+from memvec.kernels._products import ROWS, UNITS, products
 from memvec.kernels._scores import dot
 
 # A vector that lies on its unit has no residual; this much is taken for one.
@@ -12,35 +14,48 @@ _LEAST_RESIDUAL = np.float32(1e-6)
 
 
 @fast_kernel
-def keep_nearest(scores, near):
-    """Fill the columns of the highest scores of each row, falling; equal ones in rising order.
+def _by_group(near, n_groups):
+    """Return which rows are near to each group, group by group, and where those of each begin."""
+    n_rows, n_near = near.shape
+    starts, ends = np.zeros(n_groups + 1, dtype=np.int64), np.empty(n_groups, dtype=np.int64)
+    for i in range(n_rows):
+        for place in range(n_near):
+            starts[near[i, place] + 1] += 1
+    for group in range(n_groups):
+        ends[group] = starts[group]
+        starts[group + 1] += starts[group]
+    listed = np.empty(n_rows * n_near, dtype=np.int64)
+    for i in range(n_rows):
+        for place in range(n_near):
+            group = near[i, place]
+            # A row may name a group twice.
+            if ends[group] == starts[group] or listed[ends[group] - 1] != i:
+                listed[ends[group]] = i
+                ends[group] += 1
+    return listed, starts, ends
 
-    Parameters
-    ----------
-    scores : IN float32 (n_rows, n_groups)
-    near : OUT int32 (n_rows, n_near)
-        At most as many as there are groups.
-    """
-    n_near = near.shape[1]
-    kept = np.empty(n_near, dtype=np.float32)
-    for i in range(scores.shape[0]):
-        kept[:] = -np.inf
-        near[i] = 0
-        for j in range(scores.shape[1]):
-            score = scores[i, j]
-            if score > kept[n_near - 1]:
-                place = n_near - 1
-                while place > 0 and score > kept[place - 1]:
-                    kept[place] = kept[place - 1]
-                    near[i, place] = near[i, place - 1]
-                    place -= 1
-                kept[place] = score
-                near[i, place] = j
+
+@inner_kernel
+def _keep_highest(scores, first, found, kept):
+    """Put the highest of a run of scores among those kept, in falling order; earlier ones stay."""
+    last = kept.shape[0] - 1
+    if highest_score(scores) <= kept[last]:
+        return
+    for j in range(scores.shape[0]):
+        value = sortable(scores[j])
+        if value > kept[last]:
+            place = last
+            while place > 0 and value > kept[place - 1]:
+                kept[place], found[place] = kept[place - 1], found[place - 1]
+                place -= 1
+            kept[place], found[place] = value, first + j
 
 
 @fast_kernel
-def nearest_of_groups(rows, near, starts, units, labels, best):
-    """Find for each vector the best unit of the groups it is near to.
+def nearest_of_groups(rows, near, starts, units, found, scores):
+    """Find for each vector the best units of the groups it is near to.
+
+    Vectors that are near to one group meet its units together.
 
     Parameters
     ----------
@@ -49,22 +64,36 @@ def nearest_of_groups(rows, near, starts, units, labels, best):
     starts : IN int64 (n_groups + 1,)
         Group g holds the units from ``starts[g]`` on.
     units : IN float32 (n_units, dim)
-    labels : OUT int64 (n_rows,)
-    best : OUT float32 (n_rows,)
-        The score with it.
+    found : OUT int32 (n_rows, n_best)
+        The best units, best first, equal ones in rising order; −1 where there are fewer.
+    scores : OUT float32 (n_rows, n_best)
+        The scores with them; −∞ where there are fewer.
     """
-    for i in range(rows.shape[0]):
-        best[i] = -np.inf
-        for group in near[i]:
-            for unit in range(starts[group], starts[group + 1]):
-                score = dot(rows[i], units[unit])
-                if score > best[i]:
-                    best[i], labels[i] = score, unit
+    listed, first_of, end_of = _by_group(near, starts.shape[0] - 1)
+    product = np.empty((ROWS, UNITS), dtype=np.float32)
+    bits, kept = product.view(np.int32), scores.view(np.int32)
+    found[:] = np.int32(-1)
+    scores[:] = np.float32(-np.inf)
+    for i in range(kept.shape[0]):
+        for place in range(kept.shape[1]):
+            kept[i, place] = sortable(kept[i, place])
+    for group in range(starts.shape[0] - 1):
+        for start in range(first_of[group], end_of[group], ROWS):
+            some = listed[start : min(start + ROWS, end_of[group])]
+            for first in range(starts[group], starts[group + 1], UNITS):
+                last = min(first + UNITS, starts[group + 1])
+                products(rows, some, units[first:last], product)
+                for i in range(some.shape[0]):
+                    row = some[i]
+                    _keep_highest(bits[i, : last - first], first, found[row], kept[row])
+    for i in range(kept.shape[0]):
+        for place in range(kept.shape[1]):
+            kept[i, place] = sortable(kept[i, place])
 
 
 @fast_kernel
-def second_of_groups(rows, near, starts, units, homes, pull, least_share, seconds):
-    """Find for each vector a second unit, among those of the groups it is near to.
+def second_of_units(rows, near, units, homes, pull, least_share, seconds):
+    """Find for each vector a second unit, among those near to it.
 
     With r and r′ what two units leave of a vector, the second is that of least
     ‖r′‖² + λ(r′ᵀr)²/‖r‖² (SOAR, Sun et al. 2023): it is near, and a query that the first one sees
@@ -74,8 +103,8 @@ def second_of_groups(rows, near, starts, units, homes, pull, least_share, second
     ----------
     rows : IN float32 (n_rows, dim)
         Unit rows.
-    near, starts : IN
-        Of `nearest_of_groups`.
+    near : IN int32 (n_rows, n_near)
+        Units, the nearest first; −1 for none.
     units : IN float32 (n_units, dim)
         Of norm 1.
     homes : IN int64 (n_rows,)
@@ -96,14 +125,16 @@ def second_of_groups(rows, near, starts, units, homes, pull, least_share, second
         lowest = least_share * own
         lowest = lowest if lowest > np.float32(0.0) else np.float32(0.0)
         seconds[i] = home
-        for group in near[i]:
-            for unit in range(starts[group], starts[group + 1]):
-                score = dot(rows[i], units[unit])
-                left = one - score * score
-                if unit == home or left >= least or score <= lowest:
-                    continue
-                # r′ᵀr, as x, the home h and the unit u tell: 1 − (xᵀh)² − xᵀu(xᵀu − xᵀh·hᵀu).
-                along = residual - score * (score - own * dot(units[unit], units[home]))
-                loss = left + pull * along * along / residual
-                if loss < least:
-                    least, seconds[i] = loss, unit
+        for place in range(near.shape[1]):
+            unit = near[i, place]
+            if unit < 0 or unit == home:
+                continue
+            score = dot(rows[i], units[unit])
+            left = one - score * score
+            if left >= least or score <= lowest:
+                continue
+            # r′ᵀr, as x, the home h and the unit u tell: 1 − (xᵀh)² − xᵀu(xᵀu − xᵀh·hᵀu).
+            along = residual - score * (score - own * dot(units[unit], units[home]))
+            loss = left + pull * along * along / residual
+            if loss < least:
+                least, seconds[i] = loss, unit

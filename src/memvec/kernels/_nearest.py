@@ -1,10 +1,11 @@
-"""The arg-max that follows a block of a matrix product while it is still in cache."""
+"""The arg-max that follows a block of products while it is still in cache."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel, inline_kernel
+from memvec.kernels._compile import fast_kernel, inline_kernel, inner_kernel
+from memvec.kernels._products import ROWS, UNITS, products
 
 _SIGN = np.int32(31)
 _MAGNITUDE = np.int32(0x7FFFFFFF)
@@ -12,8 +13,8 @@ _LOWEST = np.int32(-0x80000000)
 
 
 @inline_kernel
-def _sortable(bits):
-    """Return an integer that orders like the float32 whose bits are given.
+def sortable(bits):
+    """Return an integer that orders like the float32 whose bits are given; its own inverse.
 
     LLVM turns the maximum of integers into vector instructions, and that of floats not (it would
     have to know that no NaN can occur): 0.08 against 0.52 ns a value.
@@ -21,50 +22,76 @@ def _sortable(bits):
     return bits ^ ((bits >> _SIGN) & _MAGNITUDE)
 
 
-@fast_kernel
-def _top_two(scores):
-    """Return the two highest of a row of sortable scores; they are equal where the highest repeats.
+@inner_kernel
+def highest_score(scores):
+    """Return the highest of a row of scores, sortable.
 
-    Two plain passes, because LLVM vectorises each of them and not one that tracks both.
+    Parameters
+    ----------
+    scores : IN int32 (n_scores,)
+        Bits of float32.
     """
     first = _LOWEST
     for j in range(scores.shape[0]):
-        first = max(first, _sortable(scores[j]))
+        first = max(first, sortable(scores[j]))
+    return first
+
+
+@fast_kernel
+def _top_two(scores):
+    """Return the two highest of a row of scores; they are equal where the highest repeats.
+
+    Two plain passes, because LLVM vectorises each of them and not one that tracks both.
+    """
+    first = highest_score(scores)
     second, copies = _LOWEST, 0
     for j in range(scores.shape[0]):
-        value = _sortable(scores[j])
+        value = sortable(scores[j])
         copies += value == first
         second = max(second, _LOWEST if value == first else value)
     return first, first if copies > 1 else second
 
 
 @fast_kernel
-def keep_best(products, units, rows, best, second, labels):
-    """Merge a block of scores into each vector's best unit, best and second-best score.
+def _keep_best(scores, units, rows, best, second, labels):
+    """Merge a block of scores into each vector's best unit, best and second-best score."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        old_best, old_second = sortable(best[row]), sortable(second[row])
+        first, runner_up = _top_two(scores[i, : units.shape[0]])
+        if first > old_best:
+            second[row] = sortable(max(old_best, old_second, runner_up))
+            best[row] = sortable(first)
+            for j in range(units.shape[0]):
+                if scores[i, j] == best[row]:
+                    labels[row] = units[j]
+                    break
+        else:
+            second[row] = sortable(max(old_second, first))
+
+
+@fast_kernel
+def try_units(vectors, rows, candidates, units, best, second, labels):
+    """Let some vectors try some units, and keep the best of those and of what they had.
 
     Parameters
     ----------
-    products : IN int32 (n_rows, n_units)
-        Bits of the float32 scores of a block of vectors with a block of units.
-    units : IN int64 (n_units,)
-        The numbers of the units.
+    vectors : IN float32 (n_vectors, dim)
     rows : IN int64 (n_rows,)
         The numbers of the vectors.
+    candidates : IN float32 (n_units, dim)
+        What represents the units.
+    units : IN int64 (n_units,)
+        Their numbers.
     best, second : INOUT int32 (n_vectors,)
         Bits of the highest and second-highest float32 score of each vector.
     labels : INOUT int64 (n_vectors,)
         The unit with the highest score; on equal scores the earlier one stays.
     """
-    for i in range(products.shape[0]):
-        row = rows[i]
-        old_best, old_second = _sortable(best[row]), _sortable(second[row])
-        first, runner_up = _top_two(products[i])
-        if first > old_best:
-            second[row] = _sortable(max(old_best, old_second, runner_up))  # its own inverse
-            best[row] = _sortable(first)
-            for j in range(products.shape[1]):
-                if products[i, j] == best[row]:
-                    labels[row] = units[j]
-                    break
-        else:
-            second[row] = _sortable(max(old_second, first))
+    scores = np.empty((ROWS, UNITS), dtype=np.float32)
+    for start in range(0, rows.shape[0], ROWS):
+        some = rows[start : start + ROWS]
+        for first in range(0, units.shape[0], UNITS):
+            products(vectors, some, candidates[first : first + UNITS], scores)
+            tried = units[first : first + UNITS]
+            _keep_best(scores.view(np.int32), tried, some, best, second, labels)
