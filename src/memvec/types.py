@@ -11,11 +11,13 @@ FloatArray: TypeAlias = NDArray[np.floating[Any]]
 IntArray: TypeAlias = NDArray[np.int64]
 Int32Array: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
+ByteArray: TypeAlias = NDArray[np.uint8]
 WordArray: TypeAlias = NDArray[np.uint64]
 
 __all__ = [
     "ArrayLike",
     "BoolArray",
+    "ByteArray",
     "Float32Array",
     "Float64Array",
     "FloatArray",

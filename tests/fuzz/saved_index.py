@@ -20,13 +20,19 @@ from memvec import Index, IndexConfig
 from memvec.storage import open_folder, write_folder
 
 # Read in part only by an opening without `verify`: a flipped bit may change an answer.
-LARGE = {"vectors.npy", "codes.npy", "prefix.npy", "unit_vectors.npy"}
+LARGE = {"vectors.npy", "codes.npy", "fine_codes.npy", "prefix.npy", "unit_vectors.npy"}
 SIMILARITY = 0.7
 
 # Every kind of array there is: groups, second units, words, projections, a reserve.
 CONFIGS = {
     "groups and two units a vector": IndexConfig(
-        assignment="kmeans", levels=2, units_per_vector=2, unit_size=8, group_size=60, reserve=100
+        assignment="kmeans",
+        levels=2,
+        units_per_vector=2,
+        unit_size=8,
+        group_size=60,
+        reserve=100,
+        member_bits=4,
     ),
     "random units with codes": IndexConfig(assignment="random", unit_size=4, reserve=0),
     "float32 units": IndexConfig(codes="none", unit_size=6, reserve=100),

@@ -22,6 +22,7 @@ CONFIGS = {
         group_size=60,
         reserve=100,
         pca_dim=30,
+        member_bits=4,
     ),
     "float32": IndexConfig(codes="none", unit_size=6, center=True),
 }
@@ -108,6 +109,17 @@ def no_tested_units(arrays, meta):
     arrays["run_offsets"] = arrays["run_offsets"][[0, -1]]
 
 
+def wider_codes(arrays, meta):
+    """Five bits take a byte an entry, and the array has half of one."""
+    meta["design"]["config"]["member_bits"] = 5
+
+
+def older_table(arrays, meta):
+    """Only an index without fine codes may have a table of four stages."""
+    for name in ("calibration_scores", "calibration_slopes"):
+        arrays[name] = arrays[name][:, :4]
+
+
 def run_moved(arrays, meta):
     arrays["run_offsets"][1] -= 1
 
@@ -133,6 +145,10 @@ def run_moved(arrays, meta):
         (setting("means", 0, np.nan), "'means' holds values that are not finite"),
         (setting("variances", 0, -1.0), "'variances' holds a value below 0"),
         (setting("code_scales", 3, np.inf), "'code_scales' holds values that are not finite"),
+        (setting("fine_scales", 3, np.nan), "'fine_scales' holds values that are not finite"),
+        (lambda arrays, meta: arrays.pop("fine_codes"), "there is no array 'fine_codes'"),
+        (wider_codes, "'fine_codes' is of type .* and shape"),
+        (older_table, r"'calibration_scores' is of type .* and shape .* 5\) fit"),
         (setting("top_scales", 0, -np.inf), "'top_scales' holds values that are not finite"),
         (setting("null_cosines", 0, 1.0), "'null_cosines' is not in rising order"),
         (setting("flips", (0, 0), np.nan), "'flips' holds values that are not finite"),
@@ -191,7 +207,7 @@ def test_flipped_bit_of_what_is_small_is_found_without_verify(saved, tmp_path):
 
 
 def test_flipped_bit_of_vectors_and_codes_is_found_by_verify(saved, tmp_path):
-    for name in ("vectors", "codes", "prefix"):
+    for name in ("vectors", "codes", "fine_codes", "prefix"):
         shutil.rmtree(tmp_path / "i.mv", ignore_errors=True)
         shutil.copytree(saved / "codes", tmp_path / "i.mv")
         path = tmp_path / "i.mv/g000001" / f"{name}.npy"
@@ -218,6 +234,7 @@ STRANGE = {
     ("design", "colour"): ["red"],
     ("config", "unit_size"): ["auto", None, 0, -1, 1.5, [], "x"],
     ("config", "unit_words"): ["auto", None, 0, 1.5],
+    ("config", "member_bits"): ["auto", None, 0, 1.5, 9, True],
     ("config", "levels"): ["auto", None, 0, 1, 3, "x", []],
     ("config", "units_per_vector"): ["auto", None, 0, 1, 3, "x", []],
     ("config", "codes"): ["auto", None, "x", "none", "sign", 1],

@@ -245,6 +245,7 @@ def test_full_disk_stops_no_kernel(monkeypatch, caplog):
 BUILD = {
     "_canonical_score_pairs",
     "calibrate_codes",
+    "encode_fine",
     "encode_rows",
     "float32_slack",
     "nearest_of_groups",

@@ -2,13 +2,17 @@
 
 from naive.codes import (
     disagreement,
+    fine_levels,
+    fine_values,
     levels,
     most_disagreement,
     passes,
     sign_bits,
     slack_left,
     unpack,
+    unpack_fine,
     unrotated,
+    whole_numbers,
 )
 from naive.collection import DictCollection
 from naive.collection import passes as passes_filter
@@ -44,6 +48,8 @@ __all__ = [
     "canonical_score",
     "complexity_ratio",
     "disagreement",
+    "fine_levels",
+    "fine_values",
     "imbalance",
     "in_order",
     "levels",
@@ -68,6 +74,8 @@ __all__ = [
     "unit_test",
     "units_of_groups",
     "unpack",
+    "unpack_fine",
     "unrotated",
+    "whole_numbers",
     "write_vecs",
 ]

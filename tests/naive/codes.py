@@ -64,3 +64,27 @@ def centred_estimate(query, row, mean, rotate, space):
     cosine = product / (space.gain * np.abs(stored).sum())
     norms = np.linalg.norm(left) * np.linalg.norm(right)
     return norms * cosine + query @ mean - mean @ mean + row @ mean
+
+
+def fine_levels(rotated, steps, n_levels):
+    """The level of each entry, ⌊x·steps⌋ + L/2 within 0 to L − 1, in float32 as entries are."""
+    scaled = np.floor(np.asarray(rotated, np.float32) * np.float32(steps))
+    return np.clip(scaled.astype(np.int64) + n_levels // 2, 0, n_levels - 1)
+
+
+def fine_values(levels, n_levels):
+    """What levels stand for: odd numbers around 0."""
+    return [2 * int(level) - (n_levels - 1) for level in levels]
+
+
+def unpack_fine(code, padded_dim):
+    """The levels of a fine code: bytes, or low halves of bytes and then high ones."""
+    if len(code) == padded_dim:
+        return [int(byte) for byte in code]
+    return [int(byte) % 16 for byte in code] + [int(byte) // 16 for byte in code]
+
+
+def whole_numbers(rotated, largest=127):
+    """A query's entries as whole numbers, the largest of them 127, and how many make up 1."""
+    steps = np.float32(largest) / np.float32(max(abs(float(x)) for x in rotated))
+    return [int(np.floor(np.float32(x) * steps + np.float32(0.5))) for x in rotated], float(steps)

@@ -22,8 +22,8 @@ CONFIGS = {
 }
 SIMILARITY = 0.2
 ROWS, QUERIES = cloud(1, n=400, dim=220, near=2.4), cloud(2, n=20, dim=220, near=2.4)
-# Groups, units, first words and whole codes: so strict that some pairs pass at one home only.
-SLACK = np.array([0.5, -0.5, 0.5, 1.0])
+# Groups, units, first words, whole and fine codes: so strict that some pairs pass at one home only.
+SLACK = np.array([0.5, -0.5, 0.5, 1.0, 30.0])
 LINES = {
     "one": Thresholds.one(SIMILARITY, SLACK),
     "three": Thresholds(np.array([0.1, 0.2, 0.3]), np.stack([SLACK - 1, SLACK, SLACK + 1])),
@@ -123,7 +123,7 @@ def test_calibration_knows_the_better_home_at_the_similarity_of_the_design(index
 def test_letting_everything_pass_finds_every_match_once(seed, config):
     vectors, queries = cloud(seed), cloud(seed + 1, n=20)
     index = Index.build(vectors, similarity=0.6, config=config)
-    found = index.source.search(queries, 0.5, Thresholds.one(0.5, np.full(4, np.inf)), 2)
+    found = index.source.search(queries, 0.5, Thresholds.one(0.5, np.full(len(SLACK), np.inf)), 2)
     ids, scores = (np.split(part, found.offsets[1:-1]) for part in (found.ids, found.scores))
     for query, numbers, values in zip(queries, ids, scores, strict=True):
         hits = list(zip(numbers.tolist(), values.tolist(), strict=True))

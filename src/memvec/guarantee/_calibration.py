@@ -21,7 +21,7 @@ import numpy as np
 
 from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
-from memvec.guarantee._cascade import Cascade
+from memvec.guarantee._cascade import Cascade, joint_shares
 from memvec.guarantee._cells import edges_above, lower_end, planted_end, upper_end
 from memvec.guarantee._certificate import Certificate, Level
 from memvec.guarantee._evidence import LARGEST_K, Evidence, lowest_known
@@ -133,9 +133,8 @@ class Calibration:
 
     def by_model(self, similarity: float, miss_rate: float) -> Plan:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
-        cascade = self.cascades[0]
         spreads = np.max([one.model_spreads(similarity) for one in self.cascades], axis=0)
-        stages = _gaussian_slack(cascade.stage_shares, miss_rate) * spreads + _ROUNDING
+        stages = _gaussian_slack(joint_shares(self.cascades), miss_rate) * spreads + _ROUNDING
         certificate = self._certificate("model", similarity, miss_rate, stages)
         return Plan(Thresholds.one(similarity, stages), certificate)
 
@@ -419,7 +418,7 @@ class Calibration:
     @cached_property
     def _used(self) -> BoolArray:
         """Which stages test anything."""
-        return self.cascades[0].stage_shares > 0
+        return joint_shares(self.cascades) > 0
 
     @cached_property
     def _least_slopes(self) -> Float64Array:

@@ -2,9 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+
 from memvec.types import Float32Array, Float64Array, IntArray
+
+
+def joint_shares(cascades: Sequence[Cascade]) -> Float64Array:
+    """Return how the stages of several cascades share the matches that are missed, as one.
+
+    A stage that tests anything in any of them has a share: the most that it has in one, scaled so
+    that all together have no more than there is.
+    """
+    shares = np.max([cascade.stage_shares for cascade in cascades], axis=0)
+    total = shares.sum()
+    return np.asarray(shares / total if total > 1 + 1e-9 else shares)
 
 
 class Cascade(Protocol):
@@ -32,7 +46,10 @@ class Cascade(Protocol):
 
     @property
     def least_slopes(self) -> Float64Array:
-        """What a similarity lower by 1 is worth to every unit and member, in slack of a stage."""
+        """What a similarity lower by 1 is worth to every unit and member, in slack of a stage.
+
+        It is infinite for a stage that tests nothing.
+        """
 
     def model_spreads(self, similarity: float) -> Float64Array:
         """Return the largest standard deviation of a match at each stage, in units of slack."""

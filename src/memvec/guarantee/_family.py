@@ -9,7 +9,7 @@ import numpy as np
 
 from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
-from memvec.guarantee._cascade import Cascade
+from memvec.guarantee._cascade import Cascade, joint_shares
 from memvec.guarantee._planting import Planting
 from memvec.guarantee._table import CalibrationTable
 from memvec.types import BoolArray, Float64Array
@@ -140,6 +140,6 @@ class Families:
             if at > self._designed_for:
                 return self.at(self._designed_for, miss_rate, natural)
             spare = self._planting.table(at, Rule("expected", miss_rate), FOR_FAMILY)
-        shares = self._cascades[0].stage_shares
+        shares = joint_shares(self._cascades)
         most = np.max([one.most_slack for one in self._cascades], axis=0)
         return ThresholdFamily.of_pairs(spare, shares, most, miss_rate)

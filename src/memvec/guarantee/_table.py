@@ -85,6 +85,21 @@ class CalibrationTable:
         return len(self.queries)
 
     @property
+    def n_stages(self) -> int:
+        """Stages that have seen the rows."""
+        return int(self.scores.shape[1])
+
+    def with_stages(self, n_stages: int) -> CalibrationTable:
+        """Return the same rows with more stages, which let everything pass."""
+        more = (len(self), n_stages - self.n_stages)
+        passed, none = np.full(more, np.inf, np.float32), np.zeros(more, np.float32)
+        return dataclasses.replace(
+            self,
+            scores=np.hstack([self.scores, passed]),
+            slopes=np.hstack([self.slopes, none]),
+        )
+
+    @property
     def n_bytes(self) -> int:
         """What the columns take."""
         return sum(int(getattr(self, field.name).nbytes) for field in dataclasses.fields(self))

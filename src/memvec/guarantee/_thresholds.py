@@ -46,10 +46,13 @@ class Thresholds:
         others : Thresholds
             Those that let nothing else pass, whatever the unit, are left out.
         least_slopes : ndarray of shape (n_stages,)
-            What a similarity lower by 1 is worth to every unit and member, at each stage.
+            What a similarity lower by 1 is worth to every unit and member, at each stage; infinity
+            where a stage tests nothing.
         """
         relief = np.subtract.outer(others.at, self.at)
-        given = self.slack + relief[:, :, np.newaxis] * least_slopes
+        tests = np.isfinite(least_slopes)
+        worth = relief[:, :, np.newaxis] * np.where(tests, least_slopes, 0.0)
+        given = np.where(tests, self.slack + worth, np.inf)
         covered = (relief >= 0) & (given >= others.slack[:, np.newaxis]).all(axis=2)
         new = ~covered.any(axis=1)
         return Thresholds(

@@ -28,6 +28,7 @@ _NUMBERS = {
     "iterations": 1,
     "unit_words": 1,
     "member_words": 1,
+    "member_bits": 1,
     "pca_dim": 1,
     "reserve": 0,
     "seed": 0,
@@ -92,6 +93,9 @@ class IndexConfig:
         Words of 64 bits of a unit's code that are tested.
     member_words : "auto" or int
         Words of a member's code that are tested before the rest of it is read.
+    member_bits : "auto" or int
+        Bits an entry of the code that is tested last, 1 to 8; 1 leaves it out. Codes of 2 to 4 bits
+        take half a byte an entry, others a byte. They need codes.
     pca_dim : int or None
         Test vectors reduced to this many dimensions by PCA; scores stay those of the vectors
         given.
@@ -124,6 +128,7 @@ class IndexConfig:
     rotation: RotationName = "random"
     unit_words: int | Auto = "auto"
     member_words: int | Auto = "auto"
+    member_bits: int | Auto = "auto"
     pca_dim: int | None = None
     center: bool = False
     whiten: bool = False
@@ -152,6 +157,9 @@ class IndexConfig:
             value = getattr(self, name)
             if value is not None and value != "auto":
                 self._keep(name, checks.integer(value, name, where, minimum=minimum))
+        if self.member_bits != "auto" and self.member_bits > (most := self._most_bits):
+            expected = f"at most {most}" if most > 1 else "1 for float32 tests"
+            raise checks.bad_value("member_bits", where, expected, self.member_bits)
         for name in ("levels", "units_per_vector"):
             value = getattr(self, name)
             if value not in ("auto", 1, 2):
@@ -169,6 +177,10 @@ class IndexConfig:
         if self.units_per_vector == 2 and plain:
             expected = "1 for float32 tests and random assignment"
             raise checks.bad_value("units_per_vector", where, expected, 2)
+
+    @property
+    def _most_bits(self) -> int:
+        return 1 if self.codes == "none" else 8
 
     @property
     def projects(self) -> bool:

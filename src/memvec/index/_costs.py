@@ -96,6 +96,10 @@ class MachineCosts:
         word = self.word + from_memory * (self.memory_word - self.word)
         return n_codes * (self.code + n_words * word)
 
+    def row(self, n_bytes: float) -> float:
+        """Return the nanoseconds of reading and comparing a row of so many bytes from memory."""
+        return _EACH + n_bytes / _WORD_BYTES * self.memory_word
+
     def visits(
         self, n_codes: float, passed: float, members: float, n_words: int, *, together: float = 1.0
     ) -> float:
@@ -184,5 +188,5 @@ def shadow_share(microseconds: float | None, n_vectors: int, dim: int) -> float:
     """
     costs = MachineCosts()
     search = costs.query if microseconds is None else 1e3 * microseconds
-    scan = max(1, n_vectors) * (_EACH + dim * _FLOAT_BYTES / _WORD_BYTES * costs.memory_word)
+    scan = max(1, n_vectors) * costs.row(dim * _FLOAT_BYTES)
     return min(_MOST_SHADOWS, _SHADOW_TIME * search / scan)

@@ -11,6 +11,7 @@ import numpy as np
 from memvec.guarantee import uniform_tail
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
+from memvec.index._member_bits import choose_member_bits
 from memvec.lazy import optimize, special
 from memvec.metric import Metric
 from memvec.theory import effective_dimension, optimal_design
@@ -110,12 +111,15 @@ class IndexDesign:
         made = self.config
         kind = "codes" if made.rotation == "random" else "unrotated codes"
         tests = "float32" if made.codes == "none" else f"{64 * int(made.unit_words)}-bit {kind}"
+        bits = int(made.member_bits)
+        fine = f", members by {bits}-bit entries" if bits > 1 else ""
         groups = f" in groups of {made.group_size}" if made.levels == 2 else ""
         homes = ", two for each vector" if made.units_per_vector == 2 else ""
         return (
             f"{made.assignment} units of {made.unit_size}{groups}{homes}, {made.construction} "
-            f"memory vectors tested by {tests}, for similarity {self.similarity:g} and miss rate "
-            f"{self.miss_rate:g}; effective dimension {self.effective_dim:.0f} of {self.dim}"
+            f"memory vectors tested by {tests}{fine}, for similarity {self.similarity:g} and "
+            f"miss rate {self.miss_rate:g}; effective dimension {self.effective_dim:.0f} of "
+            f"{self.dim}"
         )
 
 
@@ -154,6 +158,8 @@ def design_index(
         made = replace(made, group_size=made.unit_size)
     if made.construction == "auto":
         made = _design_construction(made)
+    if made.member_bits == "auto":
+        made = replace(made, member_bits=choose_member_bits(rows, similarity, made, costs))
     return IndexDesign(similarity, miss_rate, n_vectors, dim, effective, made, time)
 
 

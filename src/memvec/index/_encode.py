@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memvec.codes import CodeSpace
+from memvec.codes import CodeSpace, FineCodes
 from memvec.index._config import IndexConfig
 from memvec.index._design import MEMBER_WORDS, IndexDesign
 from memvec.index._units import scores_on_units
@@ -30,11 +30,15 @@ def encode_units(
     space = code_space(tested.shape[1], config)
     n_prefix = min(int(config.member_words), space.n_words)
     n_unit_words = min(int(config.unit_words), space.n_words)
-    n_total = len(units.vectors) + units.n_tested + units.n_groups
+    bits = int(config.member_bits)
+    n_total = (1 + (bits > 1)) * len(units.vectors) + units.n_tested + units.n_groups
     with progress_bar("codes", n_total, progress) as advance:
         of_groups = space.encode(units.group_vectors, space.n_words, advance=advance)
         of_units = space.encode(units.unit_vectors, n_unit_words, advance=advance)
         of_members = space.encode(tested, n_prefix, advance=advance)
+        fine = FineCodes.none()
+        if bits > 1:
+            fine = FineCodes.of(units.vectors, bits, seed=config.seed, advance=advance)
     unit_codes = of_units.words[:, :n_unit_words]
     centred = _Centred.of(units, tested) if _is_centred(units, config) else None
     # Groups are scaled so that their members score 1 on average.
@@ -82,6 +86,7 @@ def encode_units(
         code_scales=code_scales,
         own_scales=config.codes != "sign",
         centring=centring,
+        fine=fine,
     )
 
 
@@ -175,7 +180,9 @@ def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesig
     )
     # As many first words as any of the indexes may have: more of them miss less at the same slack.
     words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
-    decided = replace(config, codes=design.config.codes, unit_words=1, member_words=words)
+    decided = replace(
+        config, codes=design.config.codes, unit_words=1, member_words=words, member_bits=1
+    )
     return encode_units(units, vectors, design.similarity, decided, progress=False)
 
 

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from memvec import checks
-from memvec.codes import CodeSpace, Projection
+from memvec.codes import CodeSpace, FineCodes, Projection
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable, Evidence, KeptRanges, NullLaw, SolvedPlans
 from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
 from memvec.index._validity import UNSUMMED, check_arrays, has_table
+from memvec.kernels import N_STAGES, STAGES_BEFORE_FINE
 from memvec.search import (
     SHIFT_ARRAYS,
     Centring,
@@ -80,6 +81,10 @@ def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
         if cascade.centring:
             arrays |= _fields(cascade.centring)
         arrays["flips"] = cascade.space.flips
+        if len(cascade.fine):
+            arrays |= {
+                name: getattr(cascade.fine, name.removeprefix(_FINE)) for name in FINE_ARRAYS
+            }
         meta["codes"] = {
             "prefix_scale": cascade.prefix_scale,
             "steps": cascade.space.steps,
@@ -97,6 +102,8 @@ def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
     return arrays, meta
 
 
+_FINE = "fine_"
+FINE_ARRAYS = ("fine_flips", "fine_codes", "fine_scales")
 _CODE_ARRAYS = (
     "top_blocks",
     "top_scales",
@@ -159,12 +166,20 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
             prefix_scale=codes.prefix_scale,
             own_scales=codes.own_scales,
             centring=Centring(**{name: arrays[name] for name in SHIFT_ARRAYS if name in arrays}),
+            fine=_fine_of(arrays, int(design.config.member_bits)),
             **{name: arrays[name] for name in _CODE_ARRAYS},
         )
     evidence = _evidence_of(arrays, settings)
     if evidence.state != (found := units.fingerprint):
         raise ValueError(f"the calibration belongs to an index {evidence.state!r}, not {found!r}.")
     return IndexParts(design, UnitSource(cascade), evidence)
+
+
+def _fine_of(arrays: dict[str, Any], bits: int) -> FineCodes:
+    if bits == 1:
+        return FineCodes.none()
+    held = {name.removeprefix(_FINE): arrays[name] for name in FINE_ARRAYS}
+    return FineCodes(bits=bits, **held)
 
 
 def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
@@ -178,6 +193,8 @@ def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
         raise ValueError(
             f"the checksum (CRC-32) of the calibration is {found!r}, saved was {saved!r}."
         )
+    if table is not None and table.n_stages == STAGES_BEFORE_FINE:
+        table = table.with_stages(N_STAGES)
     law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
     return Evidence(table=table, null_law=law, **settings)
 

@@ -19,7 +19,7 @@ _FLAGS = ("normalised", "symmetric", "center", "whiten")
 # What the design step leaves no "auto" of.
 _DECIDED = (
     *("construction", "assignment", "unit_size", "levels", "group_size", "units_per_vector"),
-    *("codes", "unit_words", "member_words"),
+    *("codes", "unit_words", "member_words", "member_bits"),
 )
 # Levels of a query's magnitude take two bits; the paper's queries take one.
 _TOPS = (1, 3)
@@ -54,7 +54,8 @@ def saved_design(settings: object) -> IndexDesign:
 
 
 def _saved_config(settings: object, dim: int) -> IndexConfig:
-    held = with_present_names(_mapping(settings, "config"))
+    # Folders written before there were fine codes do not name their bits.
+    held = {"member_bits": 1} | with_present_names(_mapping(settings, "config"))
     _check_names(held, IndexConfig, "config")
     if held.get("ridge") == "inf":  # JSON has no number for it
         held["ridge"] = float("inf")

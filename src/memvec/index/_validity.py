@@ -14,10 +14,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from memvec.codes import CodeSpace, n_code_bytes
 from memvec.guarantee import CalibrationTable
+from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
 from memvec.index._encode import code_space
-from memvec.kernels import BLOCK, N_STAGES
+from memvec.kernels import BLOCK, N_STAGES, STAGES_BEFORE_FINE
 from memvec.search import SHIFT_ARRAYS
 
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, np.dtype[Any]]]
@@ -26,11 +28,11 @@ _Form: TypeAlias = tuple[type[np.generic], tuple[int, ...]]
 _CALIBRATION = "calibration_"
 # The columns of the calibration table, which has a checksum of its own in the settings.
 _COLUMNS = tuple(f"{_CALIBRATION}{field.name}" for field in dataclasses.fields(CalibrationTable))
-# Opening an index compares the checksums of all files but these. The first four hold nearly all
-# bytes: the vectors, a code and its first words for each of them, and the memory vectors, up to one
+# Opening an index compares the checksums of all files but these. The first five hold nearly all
+# bytes: the vectors, the codes and first words of each of them, and the memory vectors, up to one
 # for every few vectors. None of their values is a place. A bit that flips in them can change what
 # is found, as it can in the memory of the machine; `verify=True` reads them, too.
-UNSUMMED = ("vectors", "codes", "prefix", "unit_vectors", *_COLUMNS)
+UNSUMMED = ("vectors", "codes", "fine_codes", "prefix", "unit_vectors", *_COLUMNS)
 
 # Vectors are of norm 1 but for rounding.
 _MOST_COSINE = 1.001
@@ -113,8 +115,15 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
     if made.codes != "none" and made.projects and any(name in arrays for name in SHIFT_ARRAYS):
         forms |= _shift_forms(sizes, forms["top_scales"])
     if has_table(arrays):
-        forms |= _table_forms(sizes, 1 if made.codes == "none" else N_STAGES)
+        forms |= _table_forms(sizes, 1 if made.codes == "none" else _n_stages(arrays, design))
     return forms
+
+
+def _n_stages(arrays: Arrays, design: IndexDesign) -> int:
+    """Return the stages that a calibration must have; one without fine codes may be older."""
+    scores = _held(arrays, f"{_CALIBRATION}scores")
+    is_older = design.config.member_bits == 1 and scores.shape[1:] == (STAGES_BEFORE_FINE,)
+    return STAGES_BEFORE_FINE if is_older else N_STAGES
 
 
 def _code_forms(sizes: _Sizes, design: IndexDesign) -> dict[str, _Form]:
@@ -126,7 +135,7 @@ def _code_forms(sizes: _Sizes, design: IndexDesign) -> dict[str, _Form]:
     n_top = sizes.n_groups or sizes.n_tested
     n_blocks = -(-n_top // BLOCK)
     n_top_words = n_words if sizes.n_groups else n_unit_words
-    return {
+    return _fine_forms(sizes, made) | {
         "flips": (np.float32, flips),
         "top_blocks": (np.uint64, (n_blocks, n_top_words, BLOCK)),
         "top_scales": (np.float32, (n_blocks * BLOCK,)),
@@ -145,6 +154,19 @@ def _shift_forms(sizes: _Sizes, of_top: _Form) -> dict[str, _Form]:
         "run_scales": (np.float32, (sizes.n_units,)),
         "run_shifts": (np.float32, (sizes.n_units,)),
         "code_shifts": (np.float32, (sizes.n_vectors,)),
+    }
+
+
+def _fine_forms(sizes: _Sizes, made: IndexConfig) -> dict[str, _Form]:
+    """Return the forms of fine codes, which are of vectors as they are stored."""
+    bits = int(made.member_bits)
+    if bits == 1:
+        return {}
+    flips = CodeSpace.random(sizes.dim, seed=made.seed).flips.shape
+    return {
+        "fine_flips": (np.float32, flips),
+        "fine_codes": (np.uint8, (sizes.n_vectors, n_code_bytes(flips[1], bits))),
+        "fine_scales": (np.float32, (sizes.n_vectors,)),
     }
 
 
@@ -235,8 +257,9 @@ def _finite(arrays: Arrays, sizes: _Sizes) -> Iterator[tuple[str, np.ndarray[Any
     names = ("means", "variances", "group_vectors", "null_cosines")
     of_codes = ("flips", "unit_scales", "code_scales", "projection_mean", "projection_basis")
     of_table = (f"{_CALIBRATION}{name}" for name in ("cosines", "copies", "slopes"))
+    of_fine = ("fine_flips", "fine_scales")
     of_top = ("top_scales", "top_shifts")  # filled up with infinity to whole blocks
-    for name in (*names, *of_codes, *SHIFT_ARRAYS, *of_table):
+    for name in (*names, *of_codes, *of_fine, *SHIFT_ARRAYS, *of_table):
         if name in arrays and name not in of_top:
             yield name, arrays[name]
     for name in of_top:

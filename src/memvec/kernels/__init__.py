@@ -2,8 +2,15 @@
 
 from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
-from memvec.kernels._cascade import BLOCK, N_STAGES, PREFIX_STAGE, search_codes
+from memvec.kernels._cascade import (
+    BLOCK,
+    N_STAGES,
+    PREFIX_STAGE,
+    STAGES_BEFORE_FINE,
+    search_codes,
+)
 from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
+from memvec.kernels._fine import encode_fine
 from memvec.kernels._nearby import nearest_of_groups, second_of_units
 from memvec.kernels._nearest import try_units
 from memvec.kernels._query_blocks import (
@@ -37,6 +44,7 @@ __all__ = [
     "N_STAGES",
     "PREFIX_STAGE",
     "RADIX",
+    "STAGES_BEFORE_FINE",
     "WORD",
     "Room",
     "blocks",
@@ -47,6 +55,7 @@ __all__ = [
     "collect_matches",
     "default_threads",
     "disagreement",
+    "encode_fine",
     "encode_rows",
     "estimate_scores",
     "float32_slack",

@@ -6,18 +6,22 @@ import numpy as np
 
 from memvec.kernels._cascade import (
     BLOCK,
+    CODE_STAGE,
+    FINE_STAGE,
     GROUP_STAGE,
-    N_STAGES,
     PREFIX_STAGE,
     quantised_queries,
+    tests_whole_codes,
 )
 from memvec.kernels._codes import disagreement
 from memvec.kernels._compile import fast_kernel
+from memvec.kernels._fine import fine_product, fine_queries
 
 
 @fast_kernel
 def calibrate_codes(
     queries,
+    tested,
     frames,
     query_of,
     row_of,
@@ -38,6 +42,7 @@ def calibrate_codes(
     codes,
     code_scales,
     shifts,
+    fine,
     scores,
     slopes,
 ):
@@ -45,27 +50,31 @@ def calibrate_codes(
 
     Parameters
     ----------
-    queries : IN float32 (n_queries, dim)
-        As the stages see them.
+    queries, tested : IN float32 (n_queries, dim), (n_queries, tested_dim)
+        As they are, and as the stages see them.
     frames : IN float32 (n_queries, 2) or (0, 2)
         Of `centre_queries`, where vectors are centred.
     query_of, row_of, unit_of, group_of : IN int64 (n_pairs,)
         The query, the member's row, its unit and its group.
-    flips … shifts : IN
+    flips … fine : IN
         Of `search_codes`.
     scores, slopes : OUT float32 (n_pairs, N_STAGES)
         A stage that does not test a pair has score ∞ and slope 0.
     """
     n_unit_words = unit_runs.shape[0] // n_tested if n_tested > 0 else 0
     has_groups, n_words = group_offsets.shape[0] > 1, codes.shape[1]
-    planes, sums, squares = quantised_queries(queries, flips, steps, top)
+    planes, sums, squares = quantised_queries(tested, flips, steps, top)
+    has_fine = fine[1].shape[0] > 0
+    whole = tests_whole_codes(n_prefix, n_words, has_fine)
     words = np.empty(planes.shape[2], dtype=np.uint64)
     top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
     centred = frames.shape[0] > 0
     for pair in range(query_of.shape[0]):
         q, row, unit, group = query_of[pair], row_of[pair], unit_of[pair], group_of[pair]
-        for stage in range(N_STAGES):
+        for stage in range(FINE_STAGE):
             scores[pair, stage], slopes[pair, stage] = np.inf, 0.0
+            if stage == CODE_STAGE and not whole:
+                continue
             n, scale, shift = n_words, code_scales[row], np.float32(0.0)
             if stage < PREFIX_STAGE:
                 in_blocks = (stage == GROUP_STAGE) == has_groups
@@ -100,6 +109,21 @@ def calibrate_codes(
                 product += weight * (shift + frames[q, 0] * scale)
             scores[pair, stage] = product / spread
             slopes[pair, stage] = weight * scale / spread
+    scores[:, FINE_STAGE], slopes[:, FINE_STAGE] = np.inf, 0.0
+    if has_fine:
+        _see_fine(queries, query_of, row_of, fine, scores[:, FINE_STAGE], slopes[:, FINE_STAGE])
+
+
+@fast_kernel
+def _see_fine(queries, query_of, row_of, fine, scores, slopes):
+    """Fill what fine codes see of given pairs."""
+    flips, codes, scales, noise, n_levels = fine
+    entries, offsets, steps = fine_queries(queries, flips, n_levels)
+    for pair in range(query_of.shape[0]):
+        q, row = query_of[pair], row_of[pair]
+        product = fine_product(codes[row], entries[q], offsets[q])
+        scores[pair] = np.float32(product) / (steps[q] * scales[row] * noise)
+        slopes[pair] = np.float32(1.0) / noise
 
 
 @fast_kernel

@@ -6,7 +6,8 @@ import numpy as np
 
 from memvec.kernels._bits import borrowed, prefetch
 from memvec.kernels._codes import WORD, disagreement, disagreements, quantise_query
-from memvec.kernels._compile import fast_kernel
+from memvec.kernels._compile import fast_kernel, inner_kernel
+from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
 from memvec.kernels._lines import framed_lines, highest, stage_lines, whole_half
 from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
 from memvec.kernels._rotation import rotate
@@ -14,10 +15,12 @@ from memvec.kernels._search import keep_allowed, keep_matches, sort_hits
 
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
-# The stages whose slack is set: groups, units, first words of members, whole codes of members.
-# An index of one level has no groups, and gives that stage no slack.
-GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE = 0, 1, 2, 3
-N_STAGES = 4
+# The stages whose slack is set: groups, units, first words of members, whole codes of members, fine
+# codes of members. An index of one level has no groups, and gives that stage no slack.
+GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE, FINE_STAGE = 0, 1, 2, 3, 4
+N_STAGES = 5
+# Those of folders that were written before there were fine codes.
+STAGES_BEFORE_FINE = 4
 
 # How far ahead memory is asked for: runs of codes, and members whose codes follow.
 _RUNS_AHEAD = 3
@@ -191,6 +194,12 @@ def _rows_of_slots(
     return count
 
 
+@inner_kernel
+def tests_whole_codes(n_prefix, n_words, has_fine):
+    """Tell whether whole codes are tested: first words that are all of them tell as much."""
+    return n_prefix < n_words or not has_fine
+
+
 @fast_kernel
 def _members_by_codes(candidates, codes, scales, shifts, bases, factors, weight, planes, vectors):
     """Keep the candidates whose whole code passes, in place; return how many are kept.
@@ -248,6 +257,7 @@ def search_codes(
     codes,
     code_scales,
     shifts,
+    fine,
     vectors,
     keys,
     allowed,
@@ -309,6 +319,9 @@ def search_codes(
     shifts : IN five float32 arrays, each by what it is of, or (0,)
         Shifts of `top_blocks` and of units; scales and shifts of the first words, one for each
         unit; shifts of whole codes. All are empty where vectors are not centred.
+    fine : IN tuple
+        Of fine codes: flips of the rotation, codes and scales of `encode_fine` (no rows where there
+        are none), the standard deviation of an estimate, and the number of levels.
     vectors : IN float32 (n_vectors, dim)
     keys : IN int64 (n_vectors,)
     allowed : IN bool (n_keys,) or (0,)
@@ -332,6 +345,11 @@ def search_codes(
     exact_queries = queries.astype(np.float64)
     at, weights = framed_lines(tested_at, frames, n_queries, gain)
     top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
+    fine_flips, fine_codes, fine_scales, noise, n_levels = fine
+    has_fine = fine_codes.shape[0] > 0
+    entries, fine_offsets, fine_steps = fine_queries(
+        queries if has_fine else queries[:0], fine_flips, n_levels
+    )
 
     lines = np.empty((n_queries + 1, 2, tested_at.shape[0]), dtype=np.float32)
     bases, factors = lines[n_queries, 0], lines[n_queries, 1]
@@ -456,18 +474,31 @@ def search_codes(
             )
         if allowed.shape[0] > 0:
             n_candidates = keep_allowed(candidates[:n_candidates], keys, allowed)
-        n_lines = stage_lines(CODE_STAGE, n_words, sums[q], squares[q], test, bases, factors)
-        n_exact = _members_by_codes(
-            candidates[:n_candidates],
-            codes,
-            code_scales,
-            code_shifts,
-            bases[:n_lines],
-            factors[:n_lines],
-            weights[q],
-            planes[q],
-            vectors,
-        )
+        n_exact = n_candidates
+        if tests_whole_codes(n_prefix, n_words, has_fine):
+            n_lines = stage_lines(CODE_STAGE, n_words, sums[q], squares[q], test, bases, factors)
+            n_exact = _members_by_codes(
+                candidates[:n_candidates],
+                codes,
+                code_scales,
+                code_shifts,
+                bases[:n_lines],
+                factors[:n_lines],
+                weights[q],
+                planes[q],
+                vectors,
+            )
+        if has_fine:
+            limit = fine_limit(slack[FINE_STAGE], tested_at, noise, fine_steps[q])
+            n_exact = members_by_fine_codes(
+                candidates[:n_exact],
+                fine_codes,
+                fine_scales,
+                entries[q],
+                fine_offsets[q],
+                limit,
+                vectors,
+            )
         count = keep_matches(
             exact_queries[q], candidates[:n_exact], vectors, keys, similarity, ids, scores, count
         )

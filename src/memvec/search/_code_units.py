@@ -1,4 +1,4 @@
-"""Units that are tested by codes: groups, units, first words of members, whole codes."""
+"""Units that are tested by codes: groups, units, first words of members, whole and fine codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from memvec.codes import CodeSpace
+from memvec.codes import CodeSpace, FineCodes
 from memvec.guarantee import Thresholds
 from memvec.kernels import (
     ALL_ALLOWED,
@@ -39,7 +39,7 @@ _UNFRAMED = np.empty((0, 2), dtype=np.float32)
 
 @dataclass(frozen=True, eq=False)
 class CodeUnits:
-    """Search by sign codes: units, first words of members, whole codes of members.
+    """Search by codes: units, first words of members, whole codes and fine codes of members.
 
     Attributes
     ----------
@@ -67,6 +67,8 @@ class CodeUnits:
         Their sums of magnitudes.
     own_scales : bool
         Whether each member has its own; the paper's codes have one for all.
+    fine : FineCodes
+        Codes of more bits, of the members as they are stored; of nothing where one bit is enough.
     centring : Centring
         What is known of centred vectors besides.
     """
@@ -83,6 +85,7 @@ class CodeUnits:
     codes: WordArray
     code_scales: Float32Array
     own_scales: bool
+    fine: FineCodes
     centring: Centring = field(default_factory=Centring)
 
     @property
@@ -99,14 +102,16 @@ class CodeUnits:
         """Return 1 for every stage: the noise of codes, which outweighs that of random units."""
         return np.ones(N_STAGES)
 
-    stage_names: ClassVar[tuple[str, ...]] = ("group", "unit", "prefix", "code")
+    stage_names: ClassVar[tuple[str, ...]] = ("group", "unit", "prefix", "code", "fine")
 
     @property
     def stage_shares(self) -> Float64Array:
         """Most to the first tests, as what they let pass costs most; little to the last."""
-        if self.units.n_groups:
-            return np.array([0.4, 0.25, 0.28, 0.07])
-        return np.array([0.0, 0.55, 0.38, 0.07])
+        of_units = [0.4, 0.25, 0.28] if self.units.n_groups else [0.0, 0.55, 0.38]
+        if not len(self.fine):
+            return np.array([*of_units, 0.07, 0.0])
+        tests_whole = self.n_prefix < self.codes.shape[1]
+        return np.array([*of_units, 0.05 if tests_whole else 0.0, 0.02])
 
     @property
     def most_slack(self) -> Float64Array:
@@ -117,7 +122,7 @@ class CodeUnits:
         bounded = (self.codes_have_angles or bool(self.centring)) and self.space.rotates
         of_codes = _MOST_CODE_SLACK if bounded else np.inf
         of_first_words = np.inf if self.centring else of_codes
-        return np.array([np.inf, np.inf, of_first_words, of_codes])
+        return np.array([np.inf, np.inf, of_first_words, of_codes, _MOST_CODE_SLACK])
 
     @cached_property
     def least_slopes(self) -> Float64Array:
@@ -137,7 +142,8 @@ class CodeUnits:
         longest = 1.0
         if self.centring and self.units.projection is not None:
             longest += float(np.linalg.norm(self.units.projection.mean))
-        return np.asarray(self.space.gain * np.array(scales) / (longest * spreads))
+        slopes = self.space.gain * np.array(scales) / (longest * spreads)
+        return np.append(slopes, 1 / self.fine.noise if len(self.fine) else np.inf)
 
     @cached_property
     def unit_codes(self) -> WordArray:
@@ -223,9 +229,16 @@ class CodeUnits:
             self.codes,
             self.code_scales,
             self.centring.arrays,
+            self._fine_tests,
             units.vectors,
             units.keys,
         )
+
+    @property
+    def _fine_tests(self) -> tuple[object, ...]:
+        """What kernels test members by last."""
+        fine = self.fine
+        return fine.flips, fine.codes, fine.scales, np.float32(fine.noise), fine.n_levels
 
     @cached_property
     def _scale_ranges(self) -> Float32Array:
@@ -274,6 +287,7 @@ class CodeUnits:
         scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
         calibrate: Callable[..., None] = calibrate_codes
         calibrate(
+            queries,
             *self._framed(queries),
             query_of,
             row_of,
@@ -286,6 +300,7 @@ class CodeUnits:
             self.codes,
             self.code_scales,
             self.centring.arrays,
+            self._fine_tests,
             scores,
             slopes,
         )

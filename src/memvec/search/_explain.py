@@ -20,6 +20,7 @@ _STAGE_TITLES = {
     "unit": "memory vector of its unit",
     "prefix": "first words of its code",
     "code": "whole code",
+    "fine": "fine code",
 }
 
 

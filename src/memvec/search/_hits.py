@@ -33,7 +33,7 @@ class Work:
     members_tested : int
         Members of those units, tested by float32 or by the first words of their codes.
     codes_tested : int
-        Members whose whole code was tested.
+        Members whose whole code, or finer one, was tested.
     exact_products : int
         Members scored exactly.
     """

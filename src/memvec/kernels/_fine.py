@@ -1,0 +1,162 @@
+"""Fine codes: two to eight bits an entry of a rotated vector, and the queries that meet them.
+
+Entry i of a rotated row x′ becomes a level uᵢ of 0 to L − 1, which stands for vᵢ = 2uᵢ − (L − 1).
+As q′ = (qᵀx)x′ + something orthogonal to x′, vᵀq′/vᵀx′ estimates qᵀx. This is the estimate of
+extended RaBitQ (Gao, Gou, Xu, Yang, Long and Wong, "Practical and Asymptotically Optimal
+Quantization of High-Dimensional Vectors in Euclidean Space for Approximate Nearest Neighbor
+Search", SIGMOD 2025). Of the lengths of x′ that it tries before rounding, four are tried here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from memvec.kernels._bits import borrowed, prefetch
+from memvec.kernels._compile import fast_kernel, inner_kernel
+from memvec.kernels._rotation import rotate
+
+# Rows may be made longer or shorter by these factors before they are rounded; the best is kept.
+_LENGTHS = (1.0, 0.9, 1.1, 1.2)
+# Members whose codes are asked for ahead of their test.
+_AHEAD = 8
+_BYTES_A_LINE, _FLOATS_A_LINE = 64, 16
+# A query's entries are whole numbers of at most this magnitude; sums of products stay below 2³⁰.
+_LARGEST_ENTRY, _LARGEST_SUM = 127, 2**30
+
+
+@inner_kernel
+def _level(value, n_levels):
+    """Return ⌊value⌋ + L/2, within 0 to L − 1."""
+    level = np.floor(value) + np.float32(n_levels // 2)
+    level = level if level > 0 else np.float32(0.0)
+    return level if level < n_levels - 1 else np.float32(n_levels - 1)
+
+
+@fast_kernel
+def encode_fine(rotated, steps, n_levels, codes, scales):
+    """Fill fine codes of rotated rows, and what a match 1 scores on each.
+
+    Parameters
+    ----------
+    rotated : IN float32 (n_vectors, padded_dim)
+    steps : IN float32
+        Levels a unit of an entry.
+    n_levels : IN int
+        L. Up to sixteen levels take half a byte: entry j is in the low half of byte j, entry
+        j + padded_dim/2 in the high one. More levels take a byte an entry.
+    codes : OUT uint8 (n_vectors, padded_dim / 2 or padded_dim)
+    scales : OUT float32 (n_vectors,)
+        vᵀx′.
+    """
+    n_bytes, half = codes.shape[1], rotated.shape[1] // 2
+    for row in range(rotated.shape[0]):
+        values, code = rotated[row], codes[row]
+        best, best_cosine = np.float32(steps), np.float32(-1.0)
+        for length in _LENGTHS:
+            product, energy = np.float32(0.0), np.float32(0.0)
+            factor = np.float32(steps * length)
+            for j in range(values.shape[0]):
+                v = 2 * _level(values[j] * factor, n_levels) - np.float32(n_levels - 1)
+                product += v * values[j]
+                energy += v * v
+            cosine = product / np.sqrt(energy)
+            if cosine > best_cosine:
+                best, best_cosine, scales[row] = factor, cosine, product
+        for j in range(n_bytes):
+            code[j] = np.uint8(_level(values[j] * best, n_levels))
+        if n_bytes == half:
+            for j in range(half):
+                code[j] |= np.uint8(_level(values[half + j] * best, n_levels)) << np.uint8(4)
+
+
+@fast_kernel
+def fine_queries(queries, flips, n_levels):
+    """Rotate queries and round them to whole numbers.
+
+    Returns
+    -------
+    entries : int16 (n_queries, padded_dim)
+    offsets : int32 (n_queries,)
+        (L − 1)·Σ entries: vᵀq′ is 2uᵀq′ less this.
+    steps : float32 (n_queries,)
+        What an inner product of 1 with a row of scale 1 is, in entries.
+    """
+    n_queries, padded = queries.shape[0], flips.shape[1]
+    rotated, scratch = np.empty(padded, dtype=np.float32), np.empty(padded, dtype=np.float32)
+    entries = np.empty((n_queries, padded), dtype=np.int16)
+    offsets = np.empty(n_queries, dtype=np.int32)
+    steps = np.empty(n_queries, dtype=np.float32)
+    top = np.float32(min(_LARGEST_ENTRY, _LARGEST_SUM // (2 * n_levels * padded)))
+    for q in range(n_queries):
+        rotate(queries[q], flips, scratch, rotated)
+        largest = np.float32(1e-30)
+        for j in range(padded):
+            largest = max(largest, abs(rotated[j]))
+        steps[q] = top / largest
+        total = np.int32(0)
+        for j in range(padded):
+            entry = np.int32(np.floor(rotated[j] * steps[q] + np.float32(0.5)))
+            entries[q, j] = entry
+            total += entry
+        offsets[q] = total * np.int32(n_levels - 1)
+    return entries, offsets, steps
+
+
+@inner_kernel
+def fine_product(code, entries, offset):
+    """Return vᵀq′ of a code and a query of `fine_queries`, an int32."""
+    total = np.int32(0)
+    n_bytes = code.shape[0]
+    if n_bytes == entries.shape[0]:
+        for j in range(n_bytes):
+            total += np.int32(code[j]) * np.int32(entries[j])
+    else:
+        low, high = entries[:n_bytes], entries[n_bytes:]
+        for j in range(n_bytes):
+            total += np.int32(code[j] & np.uint8(15)) * np.int32(low[j])
+            total += np.int32(code[j] >> np.uint8(4)) * np.int32(high[j])
+    return np.int32(2) * total - offset
+
+
+@inner_kernel
+def fine_limit(slack, tested_at, noise, step):
+    """Return the lowest estimate that passes by any line of thresholds, in entries of a query."""
+    limit = tested_at[0] - slack[0] * noise
+    for line in range(1, slack.shape[0]):
+        other = tested_at[line] - slack[line] * noise
+        limit = other if other < limit else limit
+    return limit * step
+
+
+@fast_kernel
+def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vectors):
+    """Keep the candidates whose fine code passes, in place; return how many are kept.
+
+    Parameters
+    ----------
+    candidates : IN OUT int32 (n_candidates,)
+    codes, scales : IN
+        Of `encode_fine`.
+    entries, offset : IN
+        Of `fine_queries`.
+    limit : IN float32
+        A code passes where vᵀq′ ≥ limit · scale.
+    vectors : IN float32 (n_vectors, dim)
+        Those of members that pass are asked for ahead of their exact score.
+    """
+    candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
+    entries, vectors = borrowed(entries), borrowed(vectors)
+    n_bytes, dim, count = codes.shape[1], vectors.shape[1], 0
+    for i in range(candidates.shape[0]):
+        if i + _AHEAD < candidates.shape[0]:
+            ahead = np.int64(candidates[i + _AHEAD]) * n_bytes
+            for position in range(ahead, ahead + n_bytes, _BYTES_A_LINE):
+                prefetch(codes, position)
+        row = np.int64(candidates[i])
+        product = fine_product(codes[row], entries, offset)
+        if np.float32(product) >= limit * scales[row]:
+            candidates[count] = candidates[i]
+            count += 1
+            for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
+                prefetch(vectors, position)
+    return count

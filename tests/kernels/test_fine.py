@@ -1,0 +1,47 @@
+"""Members tested by fine codes, against the estimate itself."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import naive
+from memvec.codes import FineCodes
+from memvec.kernels import rotate_rows
+from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
+from strategies import seeds
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=seeds, bits=st.integers(2, 8), dim=st.integers(2, 150), at=st.floats(-0.5, 0.9))
+def test_members_whose_estimate_is_high_enough_are_kept(seed, bits, dim, at):
+    rng = np.random.default_rng(seed)
+    rows = naive.unit_rows(rng.standard_normal((20, dim)))
+    fine = FineCodes.of(rows, bits, seed=0)
+    query = naive.unit_rows(rows[:1] + 0.5 * rng.standard_normal((1, dim)))
+    [entries], [offset], [step] = fine_queries(query, fine.flips, fine.n_levels)
+    rotated = np.empty((1, fine.flips.shape[1]), dtype=np.float32)
+    rotate_rows(query, fine.flips, rotated)
+    twin, steps = naive.whole_numbers(rotated[0])
+    assert entries.tolist() == twin
+    assert step == np.float32(steps)
+
+    candidates = rng.permutation(20)[:15].astype(np.int32)
+    products = {
+        row: np.dot(naive.fine_values(naive.unpack_fine(fine.codes[row], len(twin)), 2**bits), twin)
+        for row in candidates.tolist()
+    }
+    estimates = {row: products[row] / (steps * float(fine.scales[row])) for row in products}
+    limit = np.float32(at * steps)
+    kept = candidates.copy()
+    count = members_by_fine_codes(kept, fine.codes, fine.scales, entries, offset, limit, rows)
+    sure = {row for row, estimate in estimates.items() if estimate >= at + 1e-5}
+    possible = [row for row in candidates.tolist() if estimates[row] >= at - 1e-5]
+    assert sure <= set(kept[:count].tolist()) <= set(possible)
+    assert kept[:count].tolist() == [row for row in possible if row in set(kept[:count].tolist())]
+
+
+def test_limit_is_the_lowest_of_all_lines():
+    slack, at = np.array([1.0, 4.0], np.float32), np.array([0.7, 0.8], np.float32)
+    assert fine_limit(slack, at, np.float32(0.1), np.float32(10.0)) == np.float32(4.0)
+    everything = np.array([1.0, np.inf], np.float32)
+    assert fine_limit(everything, at, np.float32(0.1), np.float32(10.0)) == -np.inf
