@@ -277,3 +277,21 @@ def test_apply_refuses_what_it_cannot_project():
     rows[2500, 2] = np.inf
     with pytest.raises(InvalidValueError, match="Got an infinite value in row 2500 instead"):
         projection.apply(rows)
+
+
+def test_projection_fits_the_rows_named_without_the_others():
+    rows = np.random.default_rng(4).standard_normal((60, 6)) + 1
+    among = np.delete(np.arange(60), [3, 17, 59])
+    for sample_size in (40, 1000):
+        options = {"center": True, "whiten": True, "sample_size": sample_size}
+        named = Projection.fit(rows, 3, among=among, **options)
+        alone = Projection.fit(rows[among], 3, **options)
+        np.testing.assert_array_equal(named.mean, alone.mean)
+        np.testing.assert_array_equal(named.basis, alone.basis)
+
+
+def test_projection_names_a_bad_row_by_its_number_in_the_whole():
+    rows = np.ones((9, 3))
+    rows[5] = 0.0
+    with pytest.raises(InvalidValueError, match="row 5"):
+        Projection.fit(rows, center=True, among=np.arange(4, 9))

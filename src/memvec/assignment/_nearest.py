@@ -35,7 +35,7 @@ class NearestUnits:
 
     def see(self, unit_vectors: Float32Array, units: IntArray, advance: Advance) -> None:
         """Let every vector try some more units, and keep the best."""
-        self.try_units(np.arange(len(self._vectors)), unit_vectors, units)
+        self.try_units(None, unit_vectors, units)
         advance(len(self._vectors))
 
     def update(self, unit_vectors: Float32Array, changed: IntArray, advance: Advance) -> None:
@@ -46,24 +46,28 @@ class NearestUnits:
         rounds of k-means few units change and fewer vectors are in doubt, so that the round costs
         little; the result is that of trying everything.
         """
-        everyone = np.arange(len(self._vectors))
-        doubtful = everyone
+        doubtful: IntArray | None = None
         if len(changed) < _WORTH_PRUNING * len(unit_vectors):
             is_changed = np.zeros(len(unit_vectors), dtype=bool)
             is_changed[changed] = True
             self.best[is_changed[self.labels]] = -np.inf
-            self.try_units(everyone, unit_vectors[changed], changed)
+            self.try_units(None, unit_vectors[changed], changed)
             doubtful = np.flatnonzero(self.best < self._second)
-        self.best[doubtful] = self._second[doubtful] = -np.inf
+        these = slice(None) if doubtful is None else doubtful
+        self.best[these] = self._second[these] = -np.inf
         self.try_units(doubtful, unit_vectors, np.arange(len(unit_vectors)))
-        advance(len(everyone))
+        advance(len(self._vectors))
 
-    def try_units(self, rows: IntArray, candidates: Float32Array, units: IntArray) -> None:
-        """Let some vectors try some units, and keep the best of those and of what they had."""
+    def try_units(self, rows: IntArray | None, candidates: Float32Array, units: IntArray) -> None:
+        """Let some vectors, or all, try some units; keep the best of those and of what they had."""
         best, second = self.best.view(np.int32), self._second.view(np.int32)
 
         def attempt(start: int, stop: int) -> None:
-            some = rows[start:stop]
-            try_units(self._vectors, some, candidates, units, best, second, self.labels)
+            if rows is None:
+                some, block = np.arange(start, stop), self._vectors[start:stop]
+            else:
+                some, block = rows[start:stop], self._vectors[rows[start:stop]]
+            try_units(block, some, candidates, units, best, second, self.labels)
 
-        run_blocks(attempt, len(rows), _BLOCK_ROWS, threads=self._threads)
+        n_rows = len(self._vectors) if rows is None else len(rows)
+        run_blocks(attempt, n_rows, _BLOCK_ROWS, threads=self._threads)

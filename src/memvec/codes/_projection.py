@@ -12,7 +12,7 @@ import numpy as np
 from memvec import checks
 from memvec.kernels import blocks, run_blocks
 from memvec.progress import Advance
-from memvec.types import Float32Array, Float64Array, FloatArray
+from memvec.types import Float32Array, Float64Array, FloatArray, IntArray
 
 # Many rows for each of thousands of directions; more would mostly cost reading.
 _SAMPLE_ROWS = 50_000
@@ -65,6 +65,7 @@ class Projection:
         whiten: bool = False,
         seed: int | np.random.Generator = 0,
         sample_size: int = _SAMPLE_ROWS,
+        among: IntArray | None = None,
     ) -> Projection:
         """Return the projection that fits some rows.
 
@@ -87,6 +88,8 @@ class Projection:
             Fixes the sample and, for large dimensions, the randomised PCA.
         sample_size : int
             Fit on at most so many rows, drawn without replacement.
+        among : ndarray of int, optional
+            The numbers of the rows to fit on; all by default.
 
         Examples
         --------
@@ -100,9 +103,10 @@ class Projection:
         where = "Projection.fit"
         array = checks.matrix(rows, "rows", where)
         generator = checks.generator(seed, where)
-        kept = _kept(array.shape[0], array.shape[1], out_dim, whiten)
+        n_rows = len(array) if among is None else len(among)
+        kept = _kept(n_rows, array.shape[1], out_dim, whiten)
         size = checks.integer(sample_size, "sample_size", where, minimum=max(2, kept or 0))
-        sample = _sample(array, size, generator)
+        sample = _sample(array, among, size, generator)
         mean = np.zeros(array.shape[1], dtype=np.float32)
         if center:
             mean[:] = sample.mean(axis=0, dtype=np.float64)
@@ -111,7 +115,7 @@ class Projection:
         variances, directions = _principal_directions(sample, mean, kept, generator)
         deviations = np.sqrt(np.maximum(variances, 0.0))
         if deviations[0] <= _VANISHED:
-            raise checks.bad_value("rows", where, "rows that differ", f"{len(array)} equal rows")
+            raise checks.bad_value("rows", where, "rows that differ", f"{n_rows} equal rows")
         return cls(mean, _basis(directions, deviations, whiten))
 
     @property
@@ -204,12 +208,16 @@ def _kept(n_rows: int, dim: int, out_dim: int | None, whiten: bool) -> int | Non
     return kept
 
 
-def _sample(array: FloatArray, size: int, generator: np.random.Generator) -> Float32Array:
+def _sample(
+    array: FloatArray, among: IntArray | None, size: int, generator: np.random.Generator
+) -> Float32Array:
     """Return at most `size` rows, scaled to norm 1; an error names the row of the whole array."""
     where = "Projection.fit"
-    if len(array) <= size:
+    if among is None and len(array) <= size:
         return _as_unit_rows(array, where, 0)
-    chosen = np.sort(generator.choice(len(array), size, replace=False))
+    chosen = np.arange(len(array)) if among is None else among
+    if len(chosen) > size:
+        chosen = chosen[np.sort(generator.choice(len(chosen), size, replace=False))]
     picked = array[chosen]
     peaks = np.abs(picked).max(axis=1)
     unusable = chosen[~(np.isfinite(peaks) & (peaks > 0))]

@@ -93,7 +93,11 @@ def _fit_projection(
     """Fit the projection, on rows that are not calibrated on."""
     if not config.projects:
         return None
-    seen = rows if len(reserve) == 0 else np.delete(rows, reserve, axis=0)
     return Projection.fit(
-        seen, config.pca_dim, center=config.center, whiten=config.whiten, seed=config.seed
+        rows,
+        config.pca_dim,
+        center=config.center,
+        whiten=config.whiten,
+        seed=config.seed,
+        among=np.delete(np.arange(len(rows)), reserve) if len(reserve) else None,
     )

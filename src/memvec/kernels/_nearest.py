@@ -76,7 +76,7 @@ def try_units(vectors, rows, candidates, units, best, second, labels):
 
     Parameters
     ----------
-    vectors : IN float32 (n_vectors, dim)
+    vectors : IN float32 (n_rows, dim)
     rows : IN int64 (n_rows,)
         The numbers of the vectors.
     candidates : IN float32 (n_units, dim)
@@ -88,10 +88,11 @@ def try_units(vectors, rows, candidates, units, best, second, labels):
     labels : INOUT int64 (n_vectors,)
         The unit with the highest score; on equal scores the earlier one stays.
     """
-    scores = np.empty((ROWS, UNITS), dtype=np.float32)
+    scores, every = np.empty((ROWS, UNITS), dtype=np.float32), np.arange(rows.shape[0])
     for start in range(0, rows.shape[0], ROWS):
         some = rows[start : start + ROWS]
         for first in range(0, units.shape[0], UNITS):
-            products(vectors, some, candidates[first : first + UNITS], scores)
+            here = every[start : start + ROWS]
+            products(vectors, here, candidates[first : first + UNITS], scores)
             tried = units[first : first + UNITS]
             _keep_best(scores.view(np.int32), tried, some, best, second, labels)
