@@ -18,6 +18,7 @@ from benchmarks import (
     guarantee,
     kinds,
     null_laws,
+    row_types,
     top,
     uniform,
 )
@@ -265,6 +266,16 @@ def guarantee_command(
 def collection_command(parts: tuple[str, ...], data: str | None, **plan: Any) -> None:
     """Measure collections: ingest, latency, filters, opening, memory, self-join."""
     collection.run(data, parts, collection.Plan(**plan))
+
+
+@main.command("rows")
+@click.option("--vectors", "n_vectors", type=click.IntRange(2000), default=100_000)
+@click.option("--queries", "n_queries", type=click.IntRange(2), default=1000, show_default=True)
+@_data
+@_rounds(5)
+def rows_command(data: str | None, n_vectors: int, n_queries: int, rounds: int) -> None:
+    """Measure rows of float32, float16 and int8: errors of cosines, sizes, times."""
+    row_types.run(data, n_vectors, n_queries, rounds)
 
 
 _photographs = click.option(

@@ -24,7 +24,7 @@ METHODS = {
     "check": (set(), set()),
     "__len__": (set(), set()),
 }
-PROPERTIES = {"dim": False, "metric": False, "health": False, "shadow": True}
+PROPERTIES = {"dim": False, "dtype": False, "metric": False, "health": False, "shadow": True}
 ROWS = np.random.default_rng(1).standard_normal((400, 12)).astype(np.float32)
 ROWS[200:] = ROWS[:200] + 0.3 * ROWS[200:]
 QUERIES = ROWS[:20] + 0.1

@@ -1,6 +1,6 @@
 """Array aliases used in signatures across the rooms."""
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +13,8 @@ Int32Array: TypeAlias = NDArray[np.int32]
 BoolArray: TypeAlias = NDArray[np.bool_]
 ByteArray: TypeAlias = NDArray[np.uint8]
 WordArray: TypeAlias = NDArray[np.uint64]
+# What rows are stored in.
+RowType: TypeAlias = Literal["float32", "float16", "int8"]
 
 __all__ = [
     "ArrayLike",
@@ -23,5 +25,6 @@ __all__ = [
     "FloatArray",
     "Int32Array",
     "IntArray",
+    "RowType",
     "WordArray",
 ]

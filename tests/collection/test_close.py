@@ -43,7 +43,7 @@ CALLS = {
     "__iter__": lambda c, v: list(c),
     "__contains__": lambda c, v: 0 in c,
 }
-HARMLESS = {"health", "shadow", "close", "settings", "dim", "metric", "read_only"}
+HARMLESS = {"health", "shadow", "close", "settings", "dim", "dtype", "metric", "read_only"}
 
 
 def make(path, vectors, **options):

@@ -8,6 +8,7 @@ import memvec
 from memvec.collection._settings import Settings
 from memvec.collection._waiting import Waiting
 from memvec.collection._waiting_codes import CHUNK, CodeScans
+from memvec.kernels import StoredRows
 from naive import unit_rows
 
 
@@ -20,7 +21,7 @@ def state_of(codes):
 
 def test_codes_are_made_anew_where_segments_have_others():
     rows = unit_rows(np.random.default_rng(1).standard_normal((CHUNK, 64))).astype(np.float32)
-    waiting = Waiting.empty(64).followed_by(rows, np.arange(CHUNK))
+    waiting = Waiting.empty(64, "float32").followed_by(StoredRows.of(rows), np.arange(CHUNK))
     scans = CodeScans(Settings(64))
     first, other = (
         scans.chunk(state_of("sign"), waiting, 0),

@@ -14,6 +14,7 @@ from strategies import seeds
 
 DIM, N_ROWS, SIMILARITY = 64, 600, 0.6
 ALL = np.empty(0, dtype=bool)
+NO_SCALES = np.empty(0)
 CONFIGS = {
     "codes": IndexConfig(codes="estimate", unit_size=8),
     "groups": IndexConfig(codes="estimate", unit_size=8, levels=2, group_size=64),
@@ -92,8 +93,8 @@ def test_search_by_memory_vectors_equals_its_twin(seed, share, filtered):
     offsets = np.arange(0, 31, 5)
     query = naive.unit_rows(rng.standard_normal((1, 8)))
     n = search_vectors(
-        query, query, 0.2, thresholds, units, offsets, rows, keys, allowed, bounds, ids, scores,
-        counts,
+        query, query, 0.2, thresholds, units, offsets, rows, NO_SCALES, keys, allowed, bounds, ids,
+        scores, counts,
     )  # fmt: skip
     of_rows = allowed[keys] if filtered else None
     expected = naive.range_in_units(rows, labels, units, query[0], thresholds, 0.2, of_rows)
@@ -111,6 +112,7 @@ def test_collecting_equals_its_twin(seed, share):
     allowed = rng.random(25) < share
     ids, scores = np.empty(25, dtype=np.int64), np.empty(25)
     places = np.array([0, 10, 25]), np.array([0, 1])
-    n = collect_matches(rows[0], rows, np.arange(25), *places, 0.1, allowed, ids, scores)
+    keys = np.arange(25)
+    n = collect_matches(rows[0], rows, NO_SCALES, keys, *places, 0.1, allowed, ids, scores)
     expected = naive.matches(rows, rows[0], 0.1, allowed=allowed)
     assert list(zip(ids[:n].tolist(), scores[:n], strict=True)) == expected

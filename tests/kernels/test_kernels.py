@@ -44,7 +44,9 @@ def test_candidates_that_match_are_kept_with_their_canonical_scores(seed, dim, n
     candidates = rng.permutation(12)[:n_rows].astype(np.int32)
     ids, scores = np.empty(12, dtype=np.int64), np.empty(12)
     query = rows[0].astype(np.float64)
-    count = keep_matches(query, candidates, rows, np.arange(100, 112), 0.1, ids, scores, 1)
+    keys = np.arange(100, 112)
+    members = rows, np.empty(0), keys
+    count = keep_matches(query, 1.0, candidates, *members, 0.1, ids, scores, 1)
     exact = [(100 + row, naive.canonical_score(rows[0], rows[row])) for row in candidates]
     expected = [pair for pair in exact if pair[1] >= 0.1 - 1e-6]
     assert list(zip(ids[1:count].tolist(), scores[1:count].tolist(), strict=True)) == expected
@@ -134,6 +136,7 @@ def test_members_at_the_limit_are_decided_by_the_canonical_score():
             count = collect_matches(
                 query,
                 rows,
+                np.empty(0),
                 np.arange(2000),
                 np.array([0, 2000]),
                 np.array([0]),

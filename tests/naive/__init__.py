@@ -26,7 +26,14 @@ from naive.evaluation import (
 )
 from naive.joins import array_groups, array_pairs
 from naive.matches import best, in_order, merged
-from naive.scores import canonical_score, matches, sorted_scores, unit_rows
+from naive.scores import (
+    canonical_score,
+    matches,
+    sorted_scores,
+    stored_row,
+    stored_score,
+    unit_rows,
+)
 from naive.units import (
     best_units,
     imbalance,
@@ -69,6 +76,8 @@ __all__ = [
     "sign_bits",
     "slack_left",
     "sorted_scores",
+    "stored_row",
+    "stored_score",
     "trapezoid_average_precision",
     "unit_rows",
     "unit_test",

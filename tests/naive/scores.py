@@ -1,5 +1,7 @@
 """Twins of the ground: unit rows, the canonical score, matches."""
 
+import math
+
 import numpy as np
 
 
@@ -23,6 +25,25 @@ def canonical_score(left, right):
     for value in partial:
         total += value
     return total
+
+
+def stored_row(row, dtype):
+    """Divide by the largest magnitude, times 127 for int8, in float32; round halves to even."""
+    peak = max(abs(entry) for entry in row)
+    scaled = [np.float32(entry) / np.float32(peak) for entry in row]
+    if dtype == "int8":
+        return [round(float(entry * np.float32(127))) for entry in scaled]
+    return [float(np.float16(entry)) for entry in scaled]
+
+
+def stored_score(left, right, dtype):
+    """Return the canonical score of two unit rows, once they are stored in so many bytes."""
+    if dtype == "float32":
+        return canonical_score(left, right)
+    x, y = stored_row(left, dtype), stored_row(right, dtype)
+    # Not ** 0.5, which may be off in the last bit.
+    scale = (1 / math.sqrt(canonical_score(x, x))) * (1 / math.sqrt(canonical_score(y, y)))
+    return canonical_score(x, y) * scale
 
 
 def sorted_scores(vectors, query, hidden=None):

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memvec.guarantee import complete_plan
+from memvec.kernels import StoredRows
 from memvec.search import PlainRows, Scope, SelfJoin, _self_join, find_copies
 from naive import array_groups, array_pairs, unit_rows
 
@@ -13,7 +14,7 @@ from naive import array_groups, array_pairs, unit_rows
 def joined(rows, similarity, n_scopes=1):
     """Return the join of rows that are dealt out to some scopes."""
     keys = [np.arange(len(rows))[number::n_scopes] for number in range(n_scopes)]
-    scopes = [Scope(PlainRows(rows[some]), some) for some in keys]
+    scopes = [Scope(PlainRows(StoredRows.of(rows[some])), some) for some in keys]
     plan = complete_plan(similarity)
     return SelfJoin(scopes, rows.__getitem__, similarity, plan, None, False)
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import naive
 from memvec import Index, IndexConfig
 from memvec.guarantee import Thresholds
+from memvec.kernels import StoredRows
 from memvec.search import (
     ALL_ALLOWED,
     ANYTHING,
@@ -82,7 +83,7 @@ def check_plain_rows(seed, n, n_queries, similarity, share):
     rows, queries = cloud(seed, n=n, dim=DIM), cloud(seed + 1, n=n_queries, dim=DIM)
     rows[n // 2 :] = rows[: n - n // 2]
     allowed = mask_of(seed, n, share)
-    plain = PlainRows(rows)
+    plain = PlainRows(StoredRows.of(rows))
     strict = Thresholds.one(similarity, np.full(1, -np.inf))
     expected = brute_force(rows, queries, similarity, allowed)
     for found in (
@@ -99,11 +100,13 @@ def check_plain_rows(seed, n, n_queries, similarity, share):
 
 def test_plain_rows_are_seen_and_tested_by_no_stage():
     rows = cloud(1, n=4, dim=DIM)
-    scores, slopes = PlainRows(rows).see(rows[:1], np.zeros(3, np.int64), np.arange(3))
+    scores, slopes = PlainRows(StoredRows.of(rows)).see(
+        rows[:1], np.zeros(3, np.int64), np.arange(3)
+    )
     assert np.isnan(scores).all()
     assert np.isnan(slopes).all()
     assert len(scores) == 3
-    assert PlainRows(rows).stages(rows[0], 1, None) == ()
+    assert PlainRows(StoredRows.of(rows)).stages(rows[0], 1, None) == ()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99, 1.0])
@@ -141,7 +144,7 @@ def test_sources_together_find_what_one_search_of_the_whole_finds(
         Index.build(rows[part], config=config, progress=False).source
         for part, config in zip(parts, configs, strict=False)
     ]
-    sources += [PlainRows(rows[part]) for part in parts[2:]]
+    sources += [PlainRows(StoredRows.of(rows[part])) for part in parts[2:]]
     scopes = [
         Scope(source, keys[part], allowed[part] if len(allowed) else ALL_ALLOWED)
         for source, part in zip(sources, parts, strict=True)
@@ -178,7 +181,7 @@ def test_no_scopes_and_no_queries_find_nothing(source):
 
 def test_work_of_sources_is_summed(source):
     queries = cloud(8, n=4, dim=DIM)
-    plain = PlainRows(rows_with_copies(9))
+    plain = PlainRows(StoredRows.of(rows_with_copies(9)))
     scopes = [Scope(source, np.arange(90)), Scope(plain, np.arange(90, 180))]
     found = search_scopes(scopes, queries, 0.7, None, 1)
     alone = [scope.source.search(queries, 0.7, None, 1).spent for scope in scopes]
@@ -190,5 +193,29 @@ def test_no_row_reaches_more_than_one_whatever_the_number_of_queries(monkeypatch
     rows = cloud(8, n=40, dim=DIM)
     monkeypatch.setattr(_plain_rows, "_MANY_PAIRS", 1000)
     for queries in (rows[:3], rows):
-        found = PlainRows(rows).compare_all(queries, float(np.float32(1.0000001)))
+        found = PlainRows(StoredRows.of(rows)).compare_all(queries, float(np.float32(1.0000001)))
         assert found.counts.tolist() == [1] * len(queries)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+@pytest.mark.parametrize("many", [1, 1 << 20])
+def test_rows_in_fewer_bytes_are_compared_as_they_are_stored(dtype, many, monkeypatch):
+    """By products of matrices and one by one; those that are few are copied first."""
+    monkeypatch.setattr(_plain_rows, "_MANY_PAIRS", many)
+    rows, queries = cloud(3, n=120, dim=DIM), cloud(4, n=6, dim=DIM)
+    index = Index.build(rows, config=CONFIGS["guests"], dtype=dtype, progress=False)
+    plain = PlainRows(StoredRows.of(rows, dtype))
+    for step in (1, 2, 7):
+        allowed = np.arange(len(rows)) % step == 0
+        for source in (index.source, plain):
+            found = source.compare_all(StoredRows.of(queries, dtype)[:], 0.5, None, allowed)
+            for query, row in zip(queries, found, strict=True):
+                scores = [naive.stored_score(query, other, dtype) for other in rows]
+                expected = [
+                    i for i, score in enumerate(scores) if score >= 0.5 - 1e-6 and allowed[i]
+                ]
+                expected.sort(key=lambda i, scores=scores: (-scores[i], i))
+                assert row.ids.tolist() == expected
+                assert row.scores.astype(np.float32).tolist() == [
+                    np.float32(scores[i]) for i in expected
+                ]

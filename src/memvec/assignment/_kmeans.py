@@ -12,6 +12,7 @@ from memvec.assignment._result import Assignment
 from memvec.assignment._seeding import SEEDING_ROUNDS, seed_units
 from memvec.assignment._sizes import number_of_units
 from memvec.constructions import Construction, memory_vectors
+from memvec.kernels import UnitRows
 from memvec.progress import Advance, progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
 
@@ -92,9 +93,7 @@ class UpdateRule:
         """Return how far a bar goes."""
         return n_vectors * (self.iterations - 1 + SEEDING_ROUNDS)
 
-    def representatives(
-        self, rows: Float32Array, offsets: IntArray, order: IntArray
-    ) -> Float32Array:
+    def representatives(self, rows: UnitRows, offsets: IntArray, order: IntArray) -> Float32Array:
         """Return the memory vectors of units; see `memory_vectors`."""
         return memory_vectors(
             rows,
@@ -107,7 +106,7 @@ class UpdateRule:
 
 
 def run_kmeans(
-    rows: Float32Array,
+    rows: UnitRows,
     n_units: int,
     rule: UpdateRule,
     rng: np.random.Generator,
@@ -142,7 +141,7 @@ def _is_circling(n_moved: int, n_moved_before: int, n_vectors: int) -> bool:
 
 
 def _representatives(
-    rows: Float32Array, assignment: Assignment, units: IntArray, rule: UpdateRule
+    rows: UnitRows, assignment: Assignment, units: IntArray, rule: UpdateRule
 ) -> Float32Array:
     """Return the memory vectors of the given units."""
     sizes = assignment.sizes[units]

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from memvec.kernels import nearest_of_groups, run_blocks
+from memvec.kernels import UnitRows, nearest_of_groups, run_blocks
 from memvec.types import Float32Array, Int32Array, IntArray
 
 # Rows that one thread compares at a time. Those of one cluster are near to the same ones: the more
@@ -63,13 +63,13 @@ class NearGroups:
         Threads to use.
     """
 
-    rows: Float32Array
+    rows: UnitRows
     near: Int32Array
     threads: int | None
 
     @classmethod
     def of(
-        cls, rows: Float32Array, centroids: Centroids, n_near: int, threads: int | None
+        cls, rows: UnitRows, centroids: Centroids, n_near: int, threads: int | None
     ) -> NearGroups:
         """Compare every vector with the centroids of the groups, and keep the nearest."""
         near = np.empty((len(rows), min(n_near, len(centroids.vectors))), dtype=np.int32)

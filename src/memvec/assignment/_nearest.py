@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels import run_blocks, try_units
+from memvec.kernels import UnitRows, run_blocks, try_units
 from memvec.progress import Advance
 from memvec.types import Float32Array, IntArray
 
@@ -25,7 +25,7 @@ class NearestUnits:
         The score with it, float32.
     """
 
-    def __init__(self, vectors: Float32Array, threads: int | None = None) -> None:
+    def __init__(self, vectors: UnitRows, threads: int | None = None) -> None:
         self._vectors = vectors
         self._threads = threads
         self.labels = np.full(len(vectors), -1, dtype=np.int64)

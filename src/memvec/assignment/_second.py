@@ -10,7 +10,7 @@ from memvec import checks
 from memvec.assignment._near_groups import Centroids, NearGroups
 from memvec.assignment._split import sampled_assignment
 from memvec.constructions import memory_vectors
-from memvec.kernels import run_blocks, second_of_units
+from memvec.kernels import UnitRows, checked_unit_rows, run_blocks, second_of_units
 from memvec.types import Float32Array, Int32Array, IntArray
 
 # λ of the choice: what a residual along that of the first unit costs. On 113,659 embeddings 0.5 to
@@ -32,7 +32,7 @@ _BLOCK_ROWS = 2048
 
 
 def second_units(
-    members: Float32Array,
+    members: UnitRows,
     offsets: IntArray,
     *,
     near: Int32Array | None = None,
@@ -67,7 +67,7 @@ def second_units(
     >>> second_units(rows, np.array([0, 2, 4]))
     array([0, 1, 1, 0])
     """
-    rows = checks.unit_rows(members, "members", "second_units", copy=False)
+    rows = checked_unit_rows(members, "members", "second_units")
     n_units = len(offsets) - 1
     homes = np.repeat(np.arange(n_units), np.diff(offsets))
     units = _centroids(rows, offsets, np.arange(len(rows)), threads)
@@ -88,7 +88,7 @@ def second_units(
 
 
 def _near_units(
-    rows: Float32Array, units: Float32Array, rng: np.random.Generator, threads: int | None
+    rows: UnitRows, units: Float32Array, rng: np.random.Generator, threads: int | None
 ) -> Int32Array:
     """Return the units nearest to each row, of those in the groups that it is nearest to."""
     n_units = len(units)
@@ -109,7 +109,7 @@ def _near_units(
 
 
 def _centroids(
-    rows: Float32Array, offsets: IntArray, order: IntArray, threads: int | None
+    rows: UnitRows, offsets: IntArray, order: IntArray, threads: int | None
 ) -> Float32Array:
     return memory_vectors(
         rows, offsets, order=order, construction="sum", normalised=True, threads=threads

@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from memvec.assignment._nearest import NearestUnits
+from memvec.kernels import UnitRows
 from memvec.progress import Advance
-from memvec.types import Float32Array, Float64Array, IntArray
+from memvec.types import Float64Array, IntArray
 
 # Rounds in which seeds are drawn: more follow the k-means++ law closer, at the same cost.
 SEEDING_ROUNDS = 8
@@ -17,7 +18,7 @@ _ROUNDING = 1e-6
 
 
 def seed_units(
-    vectors: Float32Array,
+    vectors: UnitRows,
     n_units: int,
     rng: np.random.Generator,
     nearest: NearestUnits,

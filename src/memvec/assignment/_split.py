@@ -15,7 +15,7 @@ from memvec.assignment._refine import refine_units
 from memvec.assignment._result import Assignment
 from memvec.assignment._sizes import number_of_units
 from memvec.constructions import Construction
-from memvec.kernels import run_blocks
+from memvec.kernels import StoredRows, UnitRows, checked_unit_rows, run_blocks
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
 
@@ -36,7 +36,7 @@ _MOST_CLUSTERS, _CLUSTERS_A_GROUP = 1000, 50
 
 
 def batch_assignment(
-    vectors: ArrayLike,
+    vectors: ArrayLike | StoredRows,
     unit_size: int,
     batch_size: int,
     *,
@@ -74,7 +74,7 @@ def batch_assignment(
     20
     """
     where = "batch_assignment"
-    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+    rows = checked_unit_rows(vectors, "vectors", where)
     checks.integer(unit_size, "unit_size", where)
     batch_size = checks.integer(batch_size, "batch_size", where)
     rounds = checks.integer(iterations, "iterations", where)
@@ -87,7 +87,7 @@ def batch_assignment(
 
 
 def two_step_assignment(
-    vectors: ArrayLike,
+    vectors: ArrayLike | StoredRows,
     unit_size: int,
     *,
     n_clusters: int | None = None,
@@ -132,7 +132,7 @@ def two_step_assignment(
     Assignment(100 vectors in 20 units, imbalance ...)
     """
     where = "two_step_assignment"
-    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+    rows = checked_unit_rows(vectors, "vectors", where)
     n_units = number_of_units(len(rows), unit_size, where)
     if n_clusters is None:
         n_clusters = round(math.sqrt(n_units))
@@ -145,7 +145,7 @@ def two_step_assignment(
 
 
 def _in_two_steps(
-    rows: Float32Array,
+    rows: UnitRows,
     n_units: int,
     n_clusters: int,
     refinements: int,
@@ -171,7 +171,7 @@ def _in_two_steps(
 
 
 def _find_centroids(
-    rows: Float32Array,
+    rows: UnitRows,
     n_clusters: int,
     rule: UpdateRule,
     rng: np.random.Generator,
@@ -198,7 +198,7 @@ def _near_clusters(n_clusters: int) -> int:
 
 
 def sampled_assignment(
-    vectors: ArrayLike,
+    vectors: ArrayLike | StoredRows,
     unit_size: int,
     *,
     sample_size: int | None = None,
@@ -237,7 +237,7 @@ def sampled_assignment(
     10
     """
     where = "sampled_assignment"
-    rows = checks.unit_rows(vectors, "vectors", where, copy=False)
+    rows = checked_unit_rows(vectors, "vectors", where)
     n_units = number_of_units(len(rows), unit_size, where)
     if sample_size is not None:
         sample_size = checks.integer(sample_size, "sample_size", where)
@@ -255,7 +255,7 @@ def sampled_assignment(
 
 
 def _sampled_units(
-    rows: Float32Array,
+    rows: UnitRows,
     n_units: int,
     sample_size: int | None,
     rule: UpdateRule,
@@ -270,8 +270,8 @@ def _sampled_units(
 
 
 def _sample(
-    rows: Float32Array, n_units: int, sample_size: int | None, rng: np.random.Generator
-) -> Float32Array:
+    rows: UnitRows, n_units: int, sample_size: int | None, rng: np.random.Generator
+) -> UnitRows:
     """Return the rows to find representatives on, at least one a unit; all where they are few."""
     if sample_size is None:
         sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)
@@ -292,7 +292,7 @@ def _share_out(total: int, sizes: IntArray) -> list[int]:
 
 
 def _kmeans_in_parts(
-    rows: Float32Array,
+    rows: UnitRows,
     parts: list[IntArray],
     n_units: list[int],
     rule: UpdateRule,

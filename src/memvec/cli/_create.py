@@ -22,7 +22,9 @@ from memvec.cli._options import (
 )
 from memvec.cli._output import echo, echo_json
 from memvec.guarantee import Guarantee
+from memvec.kernels import ROW_TYPES
 from memvec.metric import Metric, limit_text
+from memvec.types import RowType
 
 
 def _config(
@@ -60,6 +62,12 @@ def _config(
     "cosine",
 )
 @radius_option
+@option(
+    "--dtype",
+    click.Choice(ROW_TYPES),
+    "What vectors are stored in; scores are those of the stored vectors.",
+    "float32",
+)
 @option("--miss-rate", SHARE, "Share ε of the matches that searches may miss.", 0.01)
 @option(
     "--guarantee",
@@ -96,6 +104,7 @@ def create(
     similarity: float | None,
     metric: Metric,
     radius: float | None,
+    dtype: RowType,
     miss_rate: float,
     guarantee: Guarantee,
     confidence: float,
@@ -109,6 +118,7 @@ def create(
     \b
     Example:
       memvec create synsets.mv --dim 384 --similarity 0.8
+      memvec create synsets.mv --dim 384 --dtype int8
       memvec create synsets.mv --dim 384 --config assignment=random --config unit_size=10
     """  # noqa: D301 - click wants the character itself, not its name
     if (Path(path) / "catalog.sqlite").exists():
@@ -119,6 +129,7 @@ def create(
         similarity=similarity,
         metric=metric,
         radius=radius,
+        dtype=dtype,
         miss_rate=miss_rate,
         guarantee=guarantee,
         confidence=confidence,

@@ -67,7 +67,7 @@ def _print_sizes(collection: str, opened: Collection, stats: Stats) -> None:
     settings = opened.settings
     rows = [
         ["items", f"{stats.n_items:,}"],
-        ["dimension", f"{settings.dim:,}"],
+        ["dimension", f"{settings.dim:,}, {settings.dtype}"],
         [
             "designed for",
             f"everything {limit_text(settings.metric, settings.similarity)}, "

@@ -17,6 +17,7 @@ from memvec import Collection, checks
 from memvec.collection import checked_metadata
 from memvec.errors import InvalidTypeError, InvalidValueError, MemvecError
 from memvec.files import BLOCK_SUFFIXES, VectorBlock, read_blocks
+from memvec.kernels import rounded_rows
 from memvec.types import Float32Array
 
 Command = Callable[..., Any]
@@ -175,7 +176,7 @@ def blocks_of(
 def unit_rows(block: VectorBlock, path: str, collection: Collection) -> Float32Array:
     """Return vectors as a collection takes them; errors name the file and the row in it."""
     try:
-        return checks.unit_rows(
+        rows = checks.unit_rows(
             block.vectors,
             "vectors",
             path,
@@ -184,6 +185,7 @@ def unit_rows(block: VectorBlock, path: str, collection: Collection) -> Float32A
             copy=False,
             scale=collection.metric == "cosine",
         )
+        return rounded_rows(rows, collection.dtype)
     except (InvalidValueError, InvalidTypeError) as error:
         raise _refused(error, path) from None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memvec.codes._space import CodeSpace
-from memvec.kernels import encode_fine, run_blocks
+from memvec.kernels import UnitRows, encode_fine, run_blocks
 from memvec.progress import Advance
 from memvec.types import ByteArray, Float32Array
 
@@ -60,7 +60,7 @@ class FineCodes:
 
     @classmethod
     def of(
-        cls, vectors: Float32Array, bits: int, *, seed: int, advance: Advance | None = None
+        cls, vectors: UnitRows, bits: int, *, seed: int, advance: Advance | None = None
     ) -> FineCodes:
         """Return the codes of float32 unit rows, of 2 to 8 bits an entry."""
         space = CodeSpace.random(vectors.shape[1], seed=seed)

@@ -10,7 +10,7 @@ from typing import cast
 import numpy as np
 
 from memvec import checks
-from memvec.kernels import blocks, run_blocks
+from memvec.kernels import StoredRows, blocks, run_blocks
 from memvec.progress import Advance
 from memvec.types import Float32Array, Float64Array, FloatArray, IntArray
 
@@ -74,7 +74,7 @@ class Projection:
 
         Parameters
         ----------
-        rows : array_like of shape (n_rows, dim)
+        rows : array_like of shape (n_rows, dim), or StoredRows
             They are scaled to norm 1 first.
         out_dim : int, optional
             Keep so many principal directions, d′. None keeps all dimensions, and their axes unless
@@ -101,7 +101,7 @@ class Projection:
         32
         """
         where = "Projection.fit"
-        array = checks.matrix(rows, "rows", where)
+        array = _matrix(rows, where)
         generator = checks.generator(seed, where)
         n_rows = len(array) if among is None else len(among)
         kept = _kept(n_rows, array.shape[1], out_dim, whiten)
@@ -138,7 +138,7 @@ class Projection:
 
         Parameters
         ----------
-        rows : array_like of shape (n_rows, dim)
+        rows : array_like of shape (n_rows, dim), or StoredRows
             They are scaled to norm 1 first; zero, NaN and infinite rows are refused.
         threads : int, optional
             None uses all cores.
@@ -153,9 +153,7 @@ class Projection:
                [1. , 0. ]], dtype=float32)
         """
         where = "Projection.apply"
-        array = checks.numbers(rows, "rows", where)
-        if array.shape != (0, self.dim):
-            array = checks.matrix(array, "rows", where, dim=self.dim)
+        array = _matrix(rows, where, self.dim)
         out = np.empty((len(array), self.out_dim), dtype=np.float32)
 
         def project_some(start: int, stop: int) -> None:
@@ -189,6 +187,14 @@ class Projection:
         return _VANISHED * factor
 
 
+def _matrix(rows: object, where: str, dim: int | None = None) -> FloatArray | StoredRows:
+    """Return rows to read in blocks; no rows are accepted where the dimension is known."""
+    if isinstance(rows, StoredRows):
+        return rows
+    array = checks.numbers(rows, "rows", where)
+    return array if array.shape == (0, dim) else checks.matrix(array, "rows", where, dim=dim)
+
+
 def _kept(n_rows: int, dim: int, out_dim: int | None, whiten: bool) -> int | None:
     """Return how many principal directions to keep; None when the axes stay."""
     where = "Projection.fit"
@@ -209,12 +215,15 @@ def _kept(n_rows: int, dim: int, out_dim: int | None, whiten: bool) -> int | Non
 
 
 def _sample(
-    array: FloatArray, among: IntArray | None, size: int, generator: np.random.Generator
+    array: FloatArray | StoredRows,
+    among: IntArray | None,
+    size: int,
+    generator: np.random.Generator,
 ) -> Float32Array:
     """Return at most `size` rows, scaled to norm 1; an error names the row of the whole array."""
     where = "Projection.fit"
     if among is None and len(array) <= size:
-        return _as_unit_rows(array, where, 0)
+        return _as_unit_rows(array[:], where, 0)
     chosen = np.arange(len(array)) if among is None else among
     if len(chosen) > size:
         chosen = chosen[np.sort(generator.choice(len(chosen), size, replace=False))]

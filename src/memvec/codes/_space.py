@@ -11,6 +11,7 @@ from memvec import checks
 from memvec.kernels import (
     RADIX,
     WORD,
+    UnitRows,
     encode_rows,
     estimate_scores,
     quantise_query,
@@ -187,7 +188,7 @@ class CodeSpace:
 
     def encode(
         self,
-        vectors: Float32Array,
+        vectors: UnitRows,
         prefix_words: int,
         *,
         threads: int | None = None,

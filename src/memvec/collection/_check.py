@@ -18,6 +18,7 @@ from memvec.collection._checksums import check_catalog, check_sum
 from memvec.collection._folder import check_all
 from memvec.collection._lock import check_lock
 from memvec.collection._segment import Segment, segment_folder
+from memvec.collection._settings import Settings
 from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import CorruptIndexError, IndexNotFoundError, damaged
@@ -90,7 +91,7 @@ class _Saved:
     files: dict[int, dict[str, FileSum]]
     sizes: dict[int, object]
     tables: Blocks
-    dim: int
+    settings: Settings
     items: IntArray
     waiting: IntArray
 
@@ -102,17 +103,19 @@ class _Saved:
         try:
             problems += [f"{catalog.path}: {text}." for text in _integrity(catalog)]
             settings = catalog.settings()
-            problems += [text for _, text in contents.broken_blobs(catalog, settings.dim)]
+            problems += [text for _, text in contents.broken_blobs(catalog, settings)]
             problems += [text for _, text in broken_tables(catalog)]
             problems += [text for _, text, _ in contents.broken_items(catalog)]
             problems += used_numbers(catalog)
-            dim, change = settings.dim, catalog.change()
+            change = catalog.change()
             files, sizes = contents.files_of_segments(catalog), contents.sizes_of_segments(catalog)
-            items, waiting = contents.item_keys(catalog), contents.waiting_keys(catalog, dim)
+            items, waiting = contents.item_keys(catalog), contents.waiting_keys(catalog, settings)
             tables = {} if problems else read_tables(catalog, {})
-            return cls(catalog.path, change, problems, files, sizes, tables, dim, items, waiting)
+            held = files, sizes, tables, settings, items, waiting
         except CorruptIndexError as error:
-            return cls(catalog.path, -1, [*problems, str(error)], {}, {}, {}, 0, none, none)
+            problems.append(str(error))
+            change, held = -1, ({}, {}, {}, Settings(dim=1), none, none)
+        return cls(catalog.path, change, problems, *held)
 
     def checked(self, folder: Path, known: State | None) -> CheckReport | None:
         """Read all segments; None where one of them is neither held nor committed any more."""
@@ -127,7 +130,9 @@ class _Saved:
                 found = list(_problems_of_held(segment))
             problems += found
             if segment is not None:
-                problems += contents.wrong_extent(segment, self.sizes[number], self.dim)
+                problems += contents.wrong_extent(
+                    segment, self.sizes[number], self.settings.dim, self.settings.dtype
+                )
                 keys.append(segment.keys)
                 segments.append(segment)
         if not problems:

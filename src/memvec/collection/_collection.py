@@ -21,6 +21,7 @@ from memvec.collection._writing import Vectors, Writing
 from memvec.constructions import memory_vector
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
+from memvec.kernels import rounded_rows
 from memvec.metric import Metric
 from memvec.search import (
     Duplicates,
@@ -33,7 +34,7 @@ from memvec.search import (
     sampled,
 )
 from memvec.storage import CheckReport
-from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
+from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray, RowType
 
 
 class Collection:
@@ -607,6 +608,11 @@ class Collection:
         return self._store.settings.dim
 
     @property
+    def dtype(self) -> RowType:
+        """What vectors are stored in: "float32", "float16" or "int8"."""
+        return self._store.settings.dtype
+
+    @property
     def metric(self) -> Metric:
         """What scores are: "cosine" or "euclidean"."""
         return self._store.settings.metric
@@ -730,7 +736,8 @@ class Collection:
 
     def _rows(self, queries: ArrayLike, caller: str, name: str = "queries") -> Float32Array:
         scale = self.metric == "cosine"
-        return checks.unit_queries(queries, name, caller, dim=self.dim, scale=scale)
+        rows = checks.unit_queries(queries, name, caller, dim=self.dim, scale=scale)
+        return rounded_rows(rows, self.dtype)
 
     def _nearest(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,14 +14,14 @@ from memvec.collection._catalog import LARGEST_NUMBER, Catalog
 from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._items import read_metadata
 from memvec.collection._segment import FILE_NAME, Segment
+from memvec.collection._settings import Settings
 from memvec.errors import CorruptIndexError, damaged
+from memvec.kernels import StoredRows, are_stored_rows
 from memvec.storage import FileSum
-from memvec.types import Float32Array, IntArray
+from memvec.types import IntArray, RowType
 
 # Items that are read at a time where all are.
 _PAGE = 4096
-# How far the square of a stored vector's norm may be from 1: rounding to float32 moves it by 1e-7.
-_NORM_TOLERANCE = 1e-4
 
 
 def keys_in(catalog: Catalog, sql: str) -> IntArray:
@@ -52,8 +53,13 @@ def sizes_of_segments(catalog: Catalog) -> dict[int, object]:
     return dict(catalog.rows("SELECT segment, n_rows FROM segments"))
 
 
-def wrong_extent(segment: Segment, n_rows: object, dim: int) -> Iterator[str]:
-    """Yield where a segment is not as large as the catalog says."""
+def wrong_extent(segment: Segment, n_rows: object, dim: int, dtype: RowType) -> Iterator[str]:
+    """Yield where a segment is not as large as the catalog says, or of another type."""
+    if segment.index.dtype != dtype:
+        yield (
+            f"{segment.folder} is damaged: its vectors are {segment.index.dtype}, and the catalog "
+            f"says {dtype}."
+        )
     if (len(segment), segment.index.dim) != (n_rows, dim):
         yield (
             f"{segment.folder} is damaged: it holds {len(segment)} vectors of dimension "
@@ -95,29 +101,34 @@ def check_apart(catalog: Catalog, parts: list[IntArray]) -> None:
                 raise damaged(catalog.path, f"the key {held_twice[0]} has two vectors")
 
 
-def read_waiting(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[Float32Array, IntArray]]:
+def read_waiting(
+    catalog: Catalog, settings: Settings, after: int
+) -> Iterator[tuple[StoredRows, IntArray]]:
     """Yield the waiting vectors of larger keys than one, and their keys, blob by blob."""
-    for first_key, n_rows, blob, wrong in _blobs(catalog, dim, after):
+    for first_key, n_rows, blob, wrong in _blobs(catalog, settings, after):
         if wrong:
             raise CorruptIndexError(wrong)
         if first_key <= after:
             raise damaged(catalog.path, f"the key {first_key} has two vectors that wait")
         after = first_key + n_rows - 1
-        yield _unpacked(blob, dim), np.arange(first_key, after + 1)
+        yield StoredRows.read(_unpacked(blob, settings)), np.arange(first_key, after + 1)
 
 
-def _unpacked(blob: bytes, dim: int) -> Float32Array:
-    return np.frombuffer(blob, dtype="<f4").reshape(-1, dim)
+def _unpacked(blob: bytes, settings: Settings) -> np.ndarray[Any, Any]:
+    dtype = np.dtype(settings.dtype).newbyteorder("<")
+    return np.frombuffer(bytearray(blob), dtype=dtype).reshape(-1, settings.dim)
 
 
-def broken_blobs(catalog: Catalog, dim: int) -> Iterator[tuple[int, str]]:
+def broken_blobs(catalog: Catalog, settings: Settings) -> Iterator[tuple[int, str]]:
     """Yield the first key of each blob that is damaged, and what is wrong."""
-    for first_key, _, _, wrong in _blobs(catalog, dim, -1):
+    for first_key, _, _, wrong in _blobs(catalog, settings, -1):
         if wrong:
             yield first_key, wrong
 
 
-def _blobs(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[int, int, bytes, str]]:
+def _blobs(
+    catalog: Catalog, settings: Settings, after: int
+) -> Iterator[tuple[int, int, bytes, str]]:
     """Yield first key, number of rows and content of each blob of larger keys, each read once.
 
     The last is what is wrong with it, or empty.
@@ -129,31 +140,28 @@ def _blobs(catalog: Catalog, dim: int, after: int) -> Iterator[tuple[int, int, b
     for first_key in first_keys[first_keys > after].tolist():
         # Listed, and yet not found: its number is damaged.
         [(n_rows, saved, blob), *_] = catalog.rows(sql, [first_key]) or [(0, "none", b"")]
-        wrong = _wrong_with(blob, n_rows, saved, dim, f"{n_rows} vectors from key {first_key} on")
+        what = f"{n_rows} vectors from key {first_key} on"
+        wrong = _wrong_with(blob, n_rows, saved, settings, what)
         yield first_key, n_rows, blob, wrong and f"{catalog.path} is damaged: {wrong}."
 
 
-def _wrong_with(blob: bytes, n_rows: object, saved: object, dim: int, what: str) -> str:
+def _wrong_with(blob: bytes, n_rows: object, saved: object, settings: Settings, what: str) -> str:
     """Return what is wrong with waiting vectors, if anything."""
     found = crc_text(zlib.crc32(blob))
-    if found != saved or not isinstance(n_rows, int) or not 0 < len(blob) == 4 * dim * n_rows:
+    is_whole = isinstance(n_rows, int) and 0 < len(blob) == settings.row_bytes * n_rows
+    if found != saved or not is_whole:
         return f"the checksum (CRC-32) of the {what} is {found}, saved was {saved}"
-    return "" if _are_unit_rows(_unpacked(blob, dim)) else f"not all {what} have norm 1"
+    whole = are_stored_rows(_unpacked(blob, settings))
+    return "" if whole else f"not all {what} have norm 1"
 
 
-def _are_unit_rows(rows: Float32Array) -> bool:
-    with np.errstate(over="ignore", invalid="ignore"):
-        squares = np.einsum("ij,ij->i", rows, rows)
-    return bool((np.abs(squares - 1) <= _NORM_TOLERANCE).all())
-
-
-def waiting_keys(catalog: Catalog, dim: int) -> IntArray:
+def waiting_keys(catalog: Catalog, settings: Settings) -> IntArray:
     """Return the keys of all waiting vectors."""
     # By their length, since their number may be damaged, and be any.
     sizes = "SELECT ifnull(length(CAST(vectors AS BLOB)), 0) FROM waiting ORDER BY first_key"
     firsts = keys_in(catalog, "SELECT first_key FROM waiting ORDER BY first_key").tolist()
     keys = [
-        np.arange(first, first + size // (4 * dim))
+        np.arange(first, first + size // settings.row_bytes)
         for first, (size,) in zip(firsts, catalog.rows(sizes), strict=True)
     ]
     return np.concatenate([np.empty(0, dtype=np.int64), *keys])

@@ -16,7 +16,7 @@ from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import crc_text, item_sum
 from memvec.collection._ids import LARGEST_ID, Id, Metadata
 from memvec.errors import CorruptIndexError, damaged
-from memvec.kernels import blocks
+from memvec.kernels import StoredRows, blocks
 from memvec.types import Float32Array, IntArray
 
 # Rows of one blob of waiting vectors: 1.5 MiB at 384 dimensions.
@@ -107,7 +107,7 @@ def read_metadata(catalog: Catalog, key: int, text: object) -> Metadata:
 
 def insert_items(
     catalog: Catalog,
-    rows: Float32Array,
+    rows: StoredRows,
     ids: Sequence[Id],
     metadata: Sequence[str],
     after: int,
@@ -131,9 +131,10 @@ def insert_items(
             raise
         expected = "ids that are new; upsert replaces items"
         raise checks.bad_value("ids", where, expected, repr(known)) from None
-    n_rows = max(min(_BLOB_ROWS, _BLOB_BYTES // (4 * rows.shape[1])), 1)
+    data = rows.data.astype(rows.data.dtype.newbyteorder("<"), copy=False)
+    n_rows = max(min(_BLOB_ROWS, _BLOB_BYTES // (data.itemsize * data.shape[1])), 1)
     for start, stop in blocks(len(rows), n_rows):
-        blob = np.ascontiguousarray(rows[start:stop], dtype="<f4").tobytes()
+        blob = data[start:stop].tobytes()
         values = [first + start, stop - start, crc_text(zlib.crc32(blob)), blob]
         catalog.execute("INSERT INTO waiting VALUES (?, ?, ?, ?)", values)
     catalog.execute("UPDATE state SET next_key = ?", [first + len(rows)])

@@ -17,6 +17,7 @@ from memvec.collection._store import Store
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig
 from memvec.metric import Metric, checked_level, checked_metric
+from memvec.types import RowType
 
 
 @contextmanager
@@ -48,6 +49,7 @@ def open_collection(
     similarity: float | None = None,
     radius: float | None = None,
     metric: Metric | None = None,
+    dtype: RowType | None = None,
     miss_rate: float | None = None,
     guarantee: Guarantee | None = None,
     confidence: float | None = None,
@@ -75,6 +77,9 @@ def open_collection(
         What scores are; "cosine" for a new one. Of rows of norm 1, Euclidean distances are cosines
         in another unit; with "euclidean", rows of another norm are refused, and the nearest come
         first.
+    dtype : {"float32", "float16", "int8"}, optional
+        What vectors are stored in; "float32" for a new one. Scores are those of the stored vectors,
+        and of queries rounded in the same way.
     miss_rate : float, optional
         ε in (0, 1), the share of matches that searches may miss; 0.01 for a new one.
     guarantee : {"expected", "model", "high_probability", "exact"}, optional
@@ -140,6 +145,7 @@ def open_collection(
             "dim": dim,
             "similarity": similarity,
             "metric": metric,
+            "dtype": dtype,
             "miss_rate": miss_rate,
             "guarantee": guarantee,
             "confidence": confidence,

@@ -190,10 +190,10 @@ def _repairs(
     catalog: Catalog, folder: Path, settings: Settings, done: _Done, lost: list[Path]
 ) -> Iterator[str]:
     """Repair part after part inside a transaction, and yield what was done."""
-    waiting = contents.waiting_keys(catalog, settings.dim)
+    waiting = contents.waiting_keys(catalog, settings)
     sealed = np.setdiff1d(contents.item_keys(catalog), waiting)
     sources = Originals(folder, contents.files_of_segments(catalog), sealed)
-    for first_key, text in list(contents.broken_blobs(catalog, settings.dim)):
+    for first_key, text in list(contents.broken_blobs(catalog, settings)):
         catalog.execute("DELETE FROM waiting WHERE first_key = ?", [first_key])
         yield f"{text} They were dropped."
     for tables, text in list(broken_tables(catalog)):
@@ -245,7 +245,7 @@ def _rebuilt(
     catalog: Catalog, sources: Originals, number: int, settings: Settings, done: _Done
 ) -> str:
     """Rebuild a damaged segment where its vectors are whole, and say so."""
-    originals = sources.of(number)
+    originals = sources.of(number, settings.dtype)
     if originals is None:
         return ""
     fresh = unused_number(catalog, sources.folder)
@@ -266,13 +266,14 @@ def _matched(catalog: Catalog, folder: Path, settings: Settings) -> Iterator[str
     segments = _opened_segments(catalog, folder)
     sizes = contents.sizes_of_segments(catalog)
     for segment in segments:
-        for text in contents.wrong_extent(segment, sizes[segment.number], segment.index.dim):
+        own = segment.index.dim, segment.index.dtype
+        for text in contents.wrong_extent(segment, sizes[segment.number], *own):
             row = [len(segment), segment.number]
             catalog.execute("UPDATE segments SET n_rows = ? WHERE segment = ?", row)
             yield f"{text} The catalog was corrected."
     for tables, text in contents.misfits(catalog.path, segments, read_tables(catalog, {})):
         yield _drop_tables(catalog, tables, text)
-    waiting = contents.waiting_keys(catalog, settings.dim)
+    waiting = contents.waiting_keys(catalog, settings)
     # Which of two vectors an item has, nothing says: that is beyond repair.
     contents.check_apart(catalog, [waiting, *(segment.keys for segment in segments)])
     vectors = np.concatenate([waiting, *(segment.keys for segment in segments)])

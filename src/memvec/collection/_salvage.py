@@ -13,8 +13,9 @@ import numpy.typing as npt
 from memvec.collection._checksums import check_sum
 from memvec.collection._segment import segment_folder
 from memvec.errors import CorruptIndexError
+from memvec.kernels import StoredRows
 from memvec.storage import FileSum
-from memvec.types import Float32Array, IntArray
+from memvec.types import IntArray, RowType
 
 _VECTORS = r"g\d+/vectors\.npy"
 _ROWS_OF_PLACES = r"g\d+/keys\.npy"
@@ -43,7 +44,7 @@ class Originals:
     files: dict[int, dict[str, FileSum]]
     sealed: IntArray
 
-    def of(self, number: int) -> tuple[Float32Array, IntArray] | None:
+    def of(self, number: int, dtype: RowType) -> tuple[StoredRows, IntArray] | None:
         """Return the vectors and keys of a segment by row, if they can be had.
 
         Where the system refuses to read a file, this raises: that is no proof of damage.
@@ -52,9 +53,11 @@ class Originals:
         places, keys = self._places(number), self._keys(number)
         if vectors is None or places is None or keys is None:
             return None
-        if not len(vectors) == len(places) == len(keys) or not _fit(vectors, places, keys):
+        if vectors.dtype != dtype or vectors.ndim != 2:
             return None
-        return np.ascontiguousarray(vectors[places]), keys
+        if not len(vectors) == len(places) == len(keys) or not _fit(places, keys):
+            return None
+        return StoredRows.read(vectors[places]), keys
 
     def _places(self, number: int) -> IntArray | None:
         places = self._whole(number, _PLACES)
@@ -85,9 +88,9 @@ class Originals:
         return None
 
 
-def _fit(vectors: Float32Array, places: IntArray, keys: IntArray) -> bool:
-    """Return whether arrays of one length are vectors, the place of each, and rising keys."""
-    kinds = [array.dtype.str[1:] + str(array.ndim) for array in (vectors, places, keys)]
-    if kinds != ["f42", "i81", "i81"] or (keys[1:] <= keys[:-1]).any():
+def _fit(places: IntArray, keys: IntArray) -> bool:
+    """Return whether arrays of one length are the places of vectors, and rising keys."""
+    kinds = [array.dtype.str[1:] + str(array.ndim) for array in (places, keys)]
+    if kinds != ["i81", "i81"] or (keys[1:] <= keys[:-1]).any():
         return False
     return bool((np.sort(places) == np.arange(len(places))).all())

@@ -20,8 +20,9 @@ from memvec.collection._settings import SEAL_AT
 from memvec.collection._state import Part, State
 from memvec.collection._store import Store
 from memvec.errors import MemvecError
+from memvec.kernels import StoredRows
 from memvec.storage import FileSum
-from memvec.types import Float32Array, IntArray
+from memvec.types import IntArray
 
 # So many segments of one size are merged into one of the next.
 FAN_OUT = 10
@@ -70,12 +71,12 @@ def rewrite(
 
 def _vectors(
     store: Store, before: State, segments: Sequence[Part[Segment]], keys: IntArray, scratch: Path
-) -> AbstractContextManager[Float32Array]:
+) -> AbstractContextManager[StoredRows]:
     """Return the vectors of a new segment: where they wait, or collected in a file."""
     waiting = before.waiting
     if not segments and len(keys) == len(waiting.keys):
         return nullcontext(waiting.rows.rows)
-    return scratch_rows(scratch, before, keys, store.settings.dim)
+    return scratch_rows(scratch, before, keys, store.settings)
 
 
 def _tables(

@@ -31,7 +31,7 @@ from memvec.guarantee import (
     SolvedPlans,
 )
 from memvec.index import check_enough, share_of_queries
-from memvec.kernels import blocks
+from memvec.kernels import StoredRows, blocks
 from memvec.matches import Matches
 from memvec.metric import checked_level, scores_of
 from memvec.search import (
@@ -238,7 +238,8 @@ class Searches:
         question = self.question_to(state, asked)
         plan = question.range_plan(asked.similarity, asked.request, asked.caller)
         source, row = _place_of(question, keys[name])
-        [vector] = state.vectors(np.array([keys[name]]), self._store.settings.dim)
+        settings = self._store.settings
+        vector = StoredRows.of(state.vectors(np.array([keys[name]]), settings.dim), settings.dtype)
         similarity, searched = asked.similarity, question.searched
         return explain(source, vector, row, name, query, similarity, plan, searched)
 

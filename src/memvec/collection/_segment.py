@@ -21,6 +21,7 @@ from memvec.collection._segment_arrays import check_arrays
 from memvec.collection._settings import Settings
 from memvec.errors import FileFormatError
 from memvec.index import Index, map_index, save_index
+from memvec.kernels import StoredRows
 from memvec.storage import FileSum, disk, map_folder, write_folder
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
@@ -63,7 +64,6 @@ class Segment:
     files: Mapping[str, FileSum]
     index: Index
     keys: IntArray
-    _stored: Float32Array
     _places: IntArray
     _held: tuple[HeldFile, ...]
     _checked: threading.Event = field(default_factory=threading.Event)
@@ -72,7 +72,7 @@ class Segment:
     def write(
         cls,
         folder: Path,
-        vectors: Float32Array,
+        vectors: StoredRows,
         keys: IntArray,
         settings: Settings,
         progress: bool | None,
@@ -80,6 +80,7 @@ class Segment:
         """Build an index of unit rows and write it; return the checksums of its files."""
         index = Index.build(
             vectors,
+            dtype=settings.dtype,
             similarity=settings.similarity,
             miss_rate=settings.miss_rate,
             guarantee=settings.guarantee,
@@ -115,7 +116,7 @@ class Segment:
                 check_sum(folder / name, saved)
             raise
         keys, places = items.arrays["keys"], items.arrays["places"]
-        return cls(number, folder, files, index, keys, stored.arrays["vectors"], places, held)
+        return cls(number, folder, files, index, keys, places, held)
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -163,8 +164,9 @@ class Segment:
         return float(priorities(self.keys[others], self.index.config.seed).min())
 
     def vectors(self, rows: IntArray) -> Float32Array:
-        """Return the vectors of some rows."""
-        return np.ascontiguousarray(self._stored[self._places[rows]])
+        """Return the vectors of some rows, as unit rows."""
+        stored = self.index.units.cascade.vectors
+        return np.ascontiguousarray(stored[self._places[rows]])
 
     def check_sizes(self) -> None:
         """Raise where a file is gone or of another size: a look at what was cut off is fatal."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, get_args
 
+import numpy as np
+
 from memvec import checks
 from memvec.errors import (
     CorruptIndexError,
@@ -15,7 +17,9 @@ from memvec.errors import (
 )
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig, with_present_names
+from memvec.kernels import ROW_TYPES, check_dim
 from memvec.metric import Metric, checked_metric
+from memvec.types import RowType
 
 _WHERE = "memvec.open"
 # As many waiting vectors as are scanned in less time than a search of 100,000 takes.
@@ -49,6 +53,8 @@ class Settings:
         Those that "high_probability" may be asked for; `similarity` where it is empty.
     metric : {"cosine", "euclidean"}
         What scores are.
+    dtype : {"float32", "float16", "int8"}
+        What rows are stored in.
     """
 
     dim: int
@@ -60,6 +66,12 @@ class Settings:
     confidence: float = 0.95
     similarities: tuple[float, ...] = ()
     metric: Metric = "cosine"
+    dtype: RowType = "float32"
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.dim * np.dtype(self.dtype).itemsize
 
     @property
     def listed(self) -> tuple[float, ...]:
@@ -68,7 +80,10 @@ class Settings:
 
     def to_json(self) -> str:
         """Return the settings as text; an infinite ridge is written as JavaScript has it."""
-        return json.dumps(dataclasses.asdict(self))
+        fields = dataclasses.asdict(self)
+        if self.dtype == "float32":  # as it was written before there were others
+            del fields["dtype"]
+        return json.dumps(fields)
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
@@ -119,6 +134,8 @@ def checked_settings(given: dict[str, Any]) -> dict[str, Any]:
     for name, check in _CHECKS.items():
         if name in given:
             given[name] = check(given[name], name)
+    if {"dim", "dtype"} <= given.keys():
+        check_dim(given["dim"], given["dtype"], _WHERE)
     return given
 
 
@@ -164,6 +181,7 @@ _CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "confidence": lambda value, name: checks.miss_rate(value, _WHERE, name),
     "similarities": _similarities,
     "metric": lambda value, name: checked_metric(value, _WHERE),
+    "dtype": lambda value, name: checks.choice(value, name, _WHERE, ROW_TYPES),
     "config": _config,
     "seal_at": lambda value, name: checks.integer(value, name, _WHERE, minimum=0),
 }

@@ -22,8 +22,10 @@ from memvec.collection._contents import (
     wrong_extent,
 )
 from memvec.collection._segment import Segment, segment_folder
+from memvec.collection._settings import Settings
 from memvec.collection._waiting import Waiting
 from memvec.errors import CorruptIndexError
+from memvec.kernels import StoredRows
 from memvec.types import BoolArray, Float32Array, IntArray
 
 Rows = TypeVar("Rows", Segment, Waiting)
@@ -94,9 +96,10 @@ class State:
     calibration: Blocks
 
     @classmethod
-    def empty(cls, dim: int) -> State:
+    def empty(cls, settings: Settings) -> State:
         """Return a state of nothing."""
-        return cls(-1, (), Part(Waiting.empty(dim), np.empty(0, dtype=bool)), {})
+        nothing = Waiting.empty(settings.dim, settings.dtype)
+        return cls(-1, (), Part(nothing, np.empty(0, dtype=bool)), {})
 
     @property
     def parts(self) -> tuple[Part[Segment] | Part[Waiting], ...]:
@@ -118,7 +121,7 @@ class State:
         segments = tuple(part.without(keys) for part in self.segments)
         return replace(self, segments=segments, waiting=self.waiting.without(keys))
 
-    def with_waiting(self, rows: Float32Array, keys: IntArray) -> State:
+    def with_waiting(self, rows: StoredRows, keys: IntArray) -> State:
         """Return the state after an addition, its number the same."""
         alive = np.concatenate([self.waiting.alive, np.ones(len(keys), dtype=bool)])
         return replace(self, waiting=Part(self.waiting.rows.followed_by(rows, keys), alive))
@@ -128,7 +131,7 @@ class State:
         return np.sort(np.concatenate([part.keys[part.alive] for part in self.parts]))
 
     def vectors(self, keys: IntArray, dim: int) -> Float32Array:
-        """Return the vectors of items, all of which are here, deleted or not."""
+        """Return the vectors of items, all of which are here, deleted or not, as unit rows."""
         vectors = np.empty((len(keys), dim), dtype=np.float32)
         missing = np.ones(len(keys), dtype=bool)
         for part in self.parts:
@@ -143,7 +146,7 @@ class State:
         return vectors
 
 
-def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) -> State:
+def load_state(catalog: Catalog, folder: Path, settings: Settings, known: State | None) -> State:
     """Read the state that is committed now; of what is known already, nothing is read again.
 
     The caller sees to it that all that is read belongs to one state.
@@ -153,11 +156,11 @@ def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) ->
     opened = {part.rows.number: part.rows for part in known.segments} if known else {}
     segments = tuple(
         Part(segment, ~np.isin(segment.keys, dead))
-        for segment in _segments(catalog, folder, dim, opened)
+        for segment in _segments(catalog, folder, settings, opened)
     )
-    waiting = _still_waiting(catalog, dim, known)
+    waiting = _still_waiting(catalog, settings, known)
     last = int(waiting.keys[-1]) if len(waiting) else -1
-    for rows, keys in read_waiting(catalog, dim, last):
+    for rows, keys in read_waiting(catalog, settings, last):
         waiting = waiting.followed_by(rows, keys)
     left = Part(waiting, ~np.isin(waiting.keys, dead))
     check_apart(catalog, [*(part.keys for part in segments), waiting.keys])
@@ -167,17 +170,17 @@ def load_state(catalog: Catalog, folder: Path, dim: int, known: State | None) ->
     return State(change, segments, left, tables)
 
 
-def _still_waiting(catalog: Catalog, dim: int, known: State | None) -> Waiting:
+def _still_waiting(catalog: Catalog, settings: Settings, known: State | None) -> Waiting:
     """Return what is known of the waiting vectors, less what was sealed."""
     [(first,)] = catalog.rows("SELECT min(first_key) FROM waiting")
     if known is None or first is None or not len(known.waiting.keys):
-        return Waiting.empty(dim)
+        return Waiting.empty(settings.dim, settings.dtype)
     waiting = known.waiting.rows
     return waiting if first == waiting.keys[0] else waiting.after(first - 1)
 
 
 def _segments(
-    catalog: Catalog, folder: Path, dim: int, opened: Mapping[int, Segment]
+    catalog: Catalog, folder: Path, settings: Settings, opened: Mapping[int, Segment]
 ) -> Iterator[Segment]:
     sizes = sizes_of_segments(catalog)
     for number, files in files_of_segments(catalog).items():
@@ -185,7 +188,7 @@ def _segments(
             yield opened[number]
             continue
         segment = Segment.open(segment_folder(folder, number), number, files)
-        for wrong in wrong_extent(segment, sizes[number], dim):
+        for wrong in wrong_extent(segment, sizes[number], settings.dim, settings.dtype):
             raise CorruptIndexError(wrong)
         yield segment
 

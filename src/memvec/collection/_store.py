@@ -102,7 +102,7 @@ class Store:
         self.refresh()
 
     def _load(self, catalog: Catalog, known: State | None) -> State:
-        return load_state(catalog, self.folder, self.settings.dim, known)
+        return load_state(catalog, self.folder, self.settings, known)
 
     def _load_held(self, catalog: Catalog, known: State | None) -> State:
         """Read the state that is held; if its files were removed meanwhile, a newer one."""
@@ -169,7 +169,7 @@ class Store:
 
         What was mapped goes with the last search, or result, that looks at it.
         """
-        self.state = State.empty(self.settings.dim)
+        self.state = State.empty(self.settings)
         if self.catalog.is_inherited:  # it is the parent's
             return
         quiet = False

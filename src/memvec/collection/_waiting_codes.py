@@ -57,7 +57,7 @@ class CodeScans:
         key = (int(waiting.keys[first]), int(waiting.keys[first + CHUNK - 1]), design.config.codes)
 
         def made() -> CodeUnits:
-            rows = np.ascontiguousarray(waiting.rows[first : first + CHUNK])
+            rows = waiting.rows.some(slice(first, first + CHUNK))
             return scan_by_codes(rows, self._settings.config, design)
 
         return self._kept.get(key, made)

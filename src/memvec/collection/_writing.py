@@ -20,8 +20,9 @@ from memvec.collection._sealing import due_to_merge, rewrite
 from memvec.collection._store import Store
 from memvec.errors import MemvecError
 from memvec.files import VectorBlock
+from memvec.kernels import StoredRows
 from memvec.storage import disk
-from memvec.types import ArrayLike, Float32Array, FloatArray, IntArray
+from memvec.types import ArrayLike, FloatArray, IntArray
 
 Vectors: TypeAlias = ArrayLike | Iterator[ArrayLike | VectorBlock]
 
@@ -72,7 +73,7 @@ class Writing:
 
     def _checked(
         self, block: _Block, where: str, first_row: int, *, replace: bool
-    ) -> tuple[Float32Array, list[Id] | None, list[str]]:
+    ) -> tuple[StoredRows, list[Id] | None, list[str]]:
         """Return rows, ids and metadata as they are written; errors count rows from `first_row`."""
         self._store.check_writable()  # what gives the blocks may have closed the collection
         settings = self._store.settings
@@ -89,11 +90,11 @@ class Writing:
         plain = None
         if block.ids is not None or replace:
             plain = checked_ids(block.ids, where, n_rows=len(rows))
-        return rows, plain, texts
+        return StoredRows.of(rows, settings.dtype), plain, texts
 
     def _write_items(
         self,
-        rows: Float32Array,
+        rows: StoredRows,
         ids: list[Id] | None,
         texts: list[str],
         where: str,

@@ -9,7 +9,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.constructions._cut import least_squares
-from memvec.kernels import blocks, run_blocks, solve_units, sum_units
+from memvec.kernels import StoredRows, UnitRows, blocks, run_blocks, solve_units, sum_units
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, Float64Array, IntArray
 
@@ -61,7 +61,7 @@ def memory_vector(
 
 
 def memory_vectors(
-    vectors: ArrayLike,
+    vectors: ArrayLike | StoredRows,
     offsets: ArrayLike,
     *,
     order: ArrayLike | None = None,
@@ -86,7 +86,7 @@ def memory_vectors(
 
     Parameters
     ----------
-    vectors : array_like of shape (n_vectors, dim)
+    vectors : array_like of shape (n_vectors, dim), or StoredRows
         Unit rows; they are taken as they are, since checking them all would cost a pass.
     offsets : array_like of shape (n_units + 1,)
         Unit u holds the rows ``order[offsets[u]:offsets[u + 1]]``.
@@ -121,7 +121,11 @@ def memory_vectors(
     ridge = checks.real(ridge, "ridge", where, low=0.0)
     if ridge > 0 and construction != "ridge":
         raise checks.bad_value("ridge", where, f"0 for construction={construction!r}", ridge)
-    rows = checks.matrix(vectors, "vectors", where).astype(np.float32, copy=False)
+    rows: UnitRows
+    if isinstance(vectors, StoredRows):
+        rows = vectors.unit_rows
+    else:
+        rows = checks.matrix(vectors, "vectors", where).astype(np.float32, copy=False)
     members = np.arange(len(rows)) if order is None else _checked_order(order, len(rows), where)
     bounds = _checked_offsets(np.asarray(offsets), len(members), where)
     n_units = len(bounds) - 1
@@ -129,10 +133,11 @@ def memory_vectors(
 
     def build(first: int, last: int) -> None:
         sums = np.empty((last - first, rows.shape[1]))
-        sum_units(rows, members, bounds, first, sums)
+        here = _read_units(rows, members, bounds, first, last)
+        sum_units(*here, sums)
         solved = sums
         if construction != "sum" and ridge < np.inf:
-            solved = _solved(rows, members, bounds, first, ridge, sums)
+            solved = _solved(*here, ridge, sums)
         scales = np.ones(len(sums))
         if normalised:
             scales = np.sqrt(np.einsum("ij,ij->i", solved, solved))
@@ -147,6 +152,19 @@ def memory_vectors(
         run_blocks(build, n_units, _UNITS_PER_BLOCK, threads=threads, done=advance)
     _check_finite(unit_vectors, where)
     return unit_vectors
+
+
+def _read_units(
+    rows: UnitRows, members: IntArray, bounds: IntArray, first: int, last: int
+) -> tuple[Float32Array, IntArray, IntArray, int]:
+    """Return rows, order and bounds of some units, and the first of them among the bounds.
+
+    Of stored rows, the members of these units alone are read.
+    """
+    if not isinstance(rows, StoredRows):
+        return rows, members, bounds, first
+    own = members[bounds[first] : bounds[last]]
+    return rows[own], np.arange(len(own)), bounds[first : last + 1] - bounds[first], 0
 
 
 def _solved(

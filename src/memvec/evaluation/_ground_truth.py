@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from memvec import checks
-from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs, float32_slack
+from memvec.kernels import (
+    MATCH_SLACK,
+    StoredRows,
+    blocks,
+    canonical_score_pairs,
+    float32_slack,
+)
 from memvec.matches import Matches
 from memvec.progress import Advance, progress_bar
 from memvec.types import ArrayLike, Float32Array, Float64Array, FloatArray, IntArray
@@ -34,7 +40,7 @@ class TopK(NamedTuple):
 
 
 def exact_range(
-    vectors: ArrayLike,
+    vectors: ArrayLike | StoredRows,
     queries: ArrayLike,
     similarity: float,
     *,
@@ -45,8 +51,8 @@ def exact_range(
 
     Parameters
     ----------
-    vectors : array_like of shape (n_vectors, dim)
-        The data; rows are normalised.
+    vectors : array_like of shape (n_vectors, dim), or StoredRows
+        The data; rows are normalised. Queries of stored rows are stored like them.
     queries : array_like of shape (n_queries, dim) or (dim,)
         The queries; rows are normalised.
     similarity : float
@@ -109,7 +115,7 @@ def exact_self_range(
 
 
 def exact_top_k(
-    vectors: ArrayLike,
+    vectors: ArrayLike | StoredRows,
     queries: ArrayLike,
     k: int,
     *,
@@ -120,8 +126,8 @@ def exact_top_k(
 
     Parameters
     ----------
-    vectors : array_like of shape (n_vectors, dim)
-        The data; rows are normalised.
+    vectors : array_like of shape (n_vectors, dim), or StoredRows
+        The data; rows are normalised. Queries of stored rows are stored like them.
     queries : array_like of shape (n_queries, dim) or (dim,)
         The queries; rows are normalised.
     k : int
@@ -163,7 +169,7 @@ def exact_top_k(
 class _Job(NamedTuple):
     """Checked arrays, not yet normalised, and the row hidden from each query."""
 
-    vectors: FloatArray
+    vectors: FloatArray | StoredRows
     queries: FloatArray
     exclude: IntArray | None
     where: str
@@ -171,9 +177,17 @@ class _Job(NamedTuple):
 
     @classmethod
     def checked(
-        cls, vectors: ArrayLike, queries: ArrayLike, exclude: ArrayLike | None, where: str
+        cls,
+        vectors: ArrayLike | StoredRows,
+        queries: ArrayLike,
+        exclude: ArrayLike | None,
+        where: str,
     ) -> _Job:
-        data = checks.matrix(vectors, "vectors", where)
+        data: FloatArray | StoredRows
+        if isinstance(vectors, StoredRows):
+            data = vectors
+        else:
+            data = checks.matrix(vectors, "vectors", where)
         asked = _query_matrix(queries, data.shape[1], where)
         if exclude is None:
             return cls(data, asked, None, where)
@@ -197,25 +211,34 @@ class _Job(NamedTuple):
         """How far a float32 score may lie from the canonical one, whatever the order of its sum."""
         return float(float32_slack(int(self.vectors.shape[1])))
 
-    def query_blocks(self) -> Iterator[tuple[Float32Array, IntArray | None]]:
+    def query_blocks(self) -> Iterator[tuple[StoredRows, IntArray | None]]:
         for start, stop in blocks(len(self.queries), self.block_rows):
             block = self.queries[start:stop]
-            units = checks.unit_rows(block, self.queries_name, self.where, first_row=start)
+            rows = checks.unit_rows(block, self.queries_name, self.where, first_row=start)
+            dtype = self.vectors.dtype if isinstance(self.vectors, StoredRows) else "float32"
+            units = StoredRows.of(rows, dtype)
             yield units, None if self.exclude is None else self.exclude[start:stop]
 
     def scored_blocks(
-        self, units: Float32Array, own: IntArray | None, advance: Advance
-    ) -> Iterator[tuple[int, Float32Array, Float32Array]]:
-        """Yield the first row, the unit rows and the float32 scores of each block of vectors."""
+        self, units: StoredRows, own: IntArray | None, advance: Advance
+    ) -> Iterator[tuple[int, StoredRows, Float32Array]]:
+        """Yield the first row, the rows and the float32 scores of each block of vectors."""
+        queries = units[:]
         for start, stop in blocks(len(self.vectors), self.block_rows):
-            block = self.vectors[start:stop]
-            rows = checks.unit_rows(block, "vectors", self.where, first_row=start, copy=False)
-            scores = units @ rows.T
+            rows = self._block(start, stop)
+            scores = queries @ rows[:].T
             if own is not None:
                 [here] = np.nonzero((own >= start) & (own < stop))
                 scores[here, own[here] - start] = -np.inf
             yield start, rows, scores
             advance(1)
+
+    def _block(self, start: int, stop: int) -> StoredRows:
+        if isinstance(self.vectors, StoredRows):
+            return self.vectors.some(slice(start, stop))
+        block = self.vectors[start:stop]
+        unit_rows = checks.unit_rows(block, "vectors", self.where, first_row=start, copy=False)
+        return StoredRows.of(unit_rows)
 
 
 def _all_matches(job: _Job, similarity: float, progress: bool | None) -> Matches:
@@ -236,7 +259,7 @@ def _all_matches(job: _Job, similarity: float, progress: bool | None) -> Matches
 
 
 def _range_of_block(
-    job: _Job, units: Float32Array, own: IntArray | None, limit: float, advance: Advance
+    job: _Job, units: StoredRows, own: IntArray | None, limit: float, advance: Advance
 ) -> tuple[IntArray, IntArray, Float64Array]:
     """Return query (within the block), id and canonical score of all matches, in order."""
     parts = []
@@ -252,7 +275,7 @@ def _range_of_block(
 
 def _top_k_of_block(
     job: _Job,
-    units: Float32Array,
+    units: StoredRows,
     own: IntArray | None,
     best: tuple[IntArray, Float64Array],
     advance: Advance,

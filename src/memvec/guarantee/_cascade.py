@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from memvec.kernels import StoredRows
 from memvec.types import Float32Array, Float64Array, IntArray
 
 
@@ -25,8 +26,8 @@ class Cascade(Protocol):
     """Stored rows, and the tests (stages) that a row passes before it is scored exactly."""
 
     @property
-    def vectors(self) -> Float32Array:
-        """The rows, float32 unit rows, in the order in which they are stored."""
+    def vectors(self) -> StoredRows:
+        """The rows, in the order in which they are stored."""
 
     @property
     def keys(self) -> IntArray:

@@ -15,7 +15,7 @@ from memvec.guarantee._cells import sizes_of_strata
 from memvec.guarantee._certificate import EvidenceSource
 from memvec.guarantee._null_law import NullLaw
 from memvec.guarantee._table import CalibrationTable
-from memvec.kernels import MATCH_SLACK, blocks, canonical_score_pairs
+from memvec.kernels import MATCH_SLACK, StoredRows, blocks, canonical_score_pairs
 from memvec.types import Float32Array, IntArray
 
 # The reserve: at most so many vectors, and this share of the data; fewer than 100 say too little.
@@ -139,7 +139,7 @@ def gather_evidence(
 
 
 def _nearest(
-    vectors: Float32Array, queries: Float32Array, own: IntArray | None, progress: bool | None
+    vectors: StoredRows, queries: Float32Array, own: IntArray | None, progress: bool | None
 ) -> TopK:
     """Return the nearest vectors of the calibration queries, as many as are calibrated for."""
     k = min(LARGEST_K, len(vectors) - (own is not None))
@@ -259,7 +259,7 @@ def _most_of_each(sizes: IntArray, total: int) -> int:
     return max(1, most)
 
 
-def null_law_of(vectors: Float32Array, seed: int) -> NullLaw:
+def null_law_of(vectors: StoredRows, seed: int) -> NullLaw:
     """Return the law of the cosine of random pairs of distinct rows."""
     n = len(vectors)
     if n < 2:

@@ -12,6 +12,7 @@ from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
 from memvec.guarantee._cascade import Cascade
 from memvec.guarantee._table import CalibrationTable
+from memvec.kernels import StoredRows
 from memvec.types import Float32Array, IntArray
 
 # Queries planted: at most so many for each member, and more than a small miss rate needs.
@@ -88,7 +89,7 @@ def planted_table(
 
 
 def _planted_queries(
-    vectors: Float32Array, chosen: IntArray, similarity: float, rng: np.random.Generator
+    vectors: StoredRows, chosen: IntArray, similarity: float, rng: np.random.Generator
 ) -> Float32Array:
     """Return queries at a cosine of given members, the rest a random mixture of the data."""
     if not len(chosen):

@@ -18,6 +18,7 @@ from memvec.index._joins import (
     pairs_of_matches,
     ranks_to_keep,
 )
+from memvec.kernels import StoredRows
 from memvec.metric import Metric, checked_level, radius_of, scores_of
 from memvec.search import (
     DuplicateRows,
@@ -276,7 +277,7 @@ def _join_of(rows: Float32Array, keys: IntArray, asked: _Asked, where: str) -> S
     """Return the join of some rows: of all their pairs, or by an index of them."""
     chosen = rows if len(keys) == len(rows) else rows[keys]
     if compares_everything(asked.guarantee, len(keys) / 2):
-        scope, plan = Scope(PlainRows(chosen), keys), asked.complete_plan()
+        scope, plan = Scope(PlainRows(StoredRows.of(chosen)), keys), asked.complete_plan()
         threads, progress = asked.threads, asked.progress
         return SelfJoin([scope], rows.__getitem__, asked.similarity, plan, threads, progress)
     index = asked.index_of(chosen)

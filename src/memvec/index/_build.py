@@ -16,6 +16,7 @@ from memvec.index._design import design_index
 from memvec.index._encode import encode_units
 from memvec.index._parts import IndexParts
 from memvec.index._units import build_units
+from memvec.kernels import StoredRows, rounded_rows
 from memvec.metric import Metric
 from memvec.search import CodeUnits, FloatUnits, UnitSource
 from memvec.types import Float32Array, IntArray
@@ -34,7 +35,7 @@ class BuildPromise:
 
 
 def build_parts(
-    rows: Float32Array,
+    rows: StoredRows,
     promise: BuildPromise,
     queries: Float32Array | None,
     held_out: IntArray | None,
@@ -42,10 +43,10 @@ def build_parts(
     costs: MachineCosts,
     progress: bool | None,
 ) -> IndexParts:
-    """Design, assign, encode and calibrate; `rows` and `queries` are unit rows."""
+    """Design, assign, encode and calibrate; `queries` are unit rows."""
     reserve = _drawn_reserve(rows, queries, config) if held_out is None else held_out
     projection = _fit_projection(rows, reserve, config)
-    tested = rows if projection is None else projection.apply(rows)
+    tested = rows.unit_rows if projection is None else projection.apply(rows)
     chosen = design_index(tested, promise.similarity, promise.miss_rate, config, costs)
     design = dataclasses.replace(
         chosen,
@@ -54,7 +55,10 @@ def build_parts(
         confidence=promise.confidence,
         similarities=promise.similarities,
         metric=promise.metric,
+        dtype=rows.dtype,
     )
+    if queries is not None:
+        queries = rounded_rows(queries, rows.dtype)
     made = design.config
     units, tested = build_units(rows, reserve, projection, tested, made, progress)
     cascade: CodeUnits | FloatUnits
@@ -68,16 +72,14 @@ def build_parts(
     return IndexParts(design, UnitSource(cascade), evidence)
 
 
-def _drawn_reserve(
-    rows: Float32Array, queries: Float32Array | None, config: IndexConfig
-) -> IntArray:
+def _drawn_reserve(rows: StoredRows, queries: Float32Array | None, config: IndexConfig) -> IntArray:
     """Return the vectors that are kept out of the units, drawn at random."""
     rng = np.random.default_rng([config.seed, 1])
     size = _reserve_size(rows, queries, config)
     return np.sort(rng.choice(len(rows), size, replace=False))
 
 
-def _reserve_size(rows: Float32Array, queries: Float32Array | None, config: IndexConfig) -> int:
+def _reserve_size(rows: StoredRows, queries: Float32Array | None, config: IndexConfig) -> int:
     """Return how many vectors are kept out of the units: none where queries are given."""
     if config.reserve != "auto":
         if config.reserve >= len(rows):
@@ -87,14 +89,12 @@ def _reserve_size(rows: Float32Array, queries: Float32Array | None, config: Inde
     return reserve_size(*rows.shape) if queries is None else 0
 
 
-def _fit_projection(
-    rows: Float32Array, reserve: IntArray, config: IndexConfig
-) -> Projection | None:
+def _fit_projection(rows: StoredRows, reserve: IntArray, config: IndexConfig) -> Projection | None:
     """Fit the projection, on rows that are not calibrated on."""
     if not config.projects:
         return None
     return Projection.fit(
-        rows,
+        rows.unit_rows,
         config.pca_dim,
         center=config.center,
         whiten=config.whiten,

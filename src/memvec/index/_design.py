@@ -12,13 +12,16 @@ from memvec.guarantee import uniform_tail
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._member_bits import choose_member_bits
+from memvec.kernels import StoredRows, UnitRows
 from memvec.lazy import optimize, special
 from memvec.metric import Metric
 from memvec.theory import effective_dimension, optimal_design
-from memvec.types import Float32Array
+from memvec.types import RowType
 
 # Pairs drawn to measure the effective dimension: a relative error of about 0.5 %.
 _PAIRS = 50_000
+# Rows that are read for it, of those that are stored in fewer bytes.
+_MEASURED_ROWS = 20_000
 # Data that fills this share of its dimensions has no common directions, but may have clusters: then
 # the nearest of some thousand vectors is nearer than uniform ones are, by this much.
 _FILLED = 0.5
@@ -88,6 +91,8 @@ class IndexDesign:
         Those that it may be asked for.
     metric : {"cosine", "euclidean"}
         What scores are.
+    dtype : {"float32", "float16", "int8"}
+        What rows are stored in.
     """
 
     similarity: float
@@ -101,6 +106,7 @@ class IndexDesign:
     confidence: float = 0.95
     similarities: tuple[float, ...] = ()
     metric: Metric = "cosine"
+    dtype: RowType = "float32"
 
     @property
     def unit_size(self) -> int:
@@ -124,7 +130,7 @@ class IndexDesign:
 
 
 def design_index(
-    rows: Float32Array,
+    rows: UnitRows,
     similarity: float,
     miss_rate: float,
     config: IndexConfig,
@@ -163,15 +169,16 @@ def design_index(
     return IndexDesign(similarity, miss_rate, n_vectors, dim, effective, made, time)
 
 
-def _effective_dimension(rows: Float32Array, seed: int) -> float:
+def _effective_dimension(rows: UnitRows, seed: int) -> float:
     n_vectors, dim = rows.shape
     if n_vectors < 2 or dim < 2:
         return float(dim)
-    measured = effective_dimension(rows, pairs=_PAIRS, seed=seed).dimension
+    some = rows.drawn(_MEASURED_ROWS, [seed, 5]) if isinstance(rows, StoredRows) else rows
+    measured = effective_dimension(some, pairs=_PAIRS, seed=seed).dimension
     return min(max(measured, 2.0), float(dim))
 
 
-def _has_clusters(rows: Float32Array, effective: float, seed: int) -> bool:
+def _has_clusters(rows: UnitRows, effective: float, seed: int) -> bool:
     """Tell whether vectors have nearer neighbours than uniform ones of the same dimension."""
     rng = np.random.default_rng([seed, 3])
     drawn = rng.permutation(len(rows))[: _LOOKED_AT + _LOOKED_AMONG]

@@ -10,7 +10,7 @@ from memvec.codes import CodeSpace, FineCodes
 from memvec.index._config import IndexConfig
 from memvec.index._design import MEMBER_WORDS, IndexDesign
 from memvec.index._units import scores_on_units
-from memvec.kernels import BLOCK
+from memvec.kernels import BLOCK, StoredRows, UnitRows, some_rows
 from memvec.progress import progress_bar
 from memvec.search import Centring, CodeUnits, Units
 from memvec.types import Float32Array, Float64Array, IntArray, WordArray
@@ -21,7 +21,7 @@ _LEAST_NORM = 1e-3
 
 def encode_units(
     units: Units,
-    tested: Float32Array,
+    tested: UnitRows,
     similarity: float,
     config: IndexConfig,
     progress: bool | None,
@@ -99,14 +99,14 @@ def _is_centred(units: Units, config: IndexConfig) -> bool:
 class _Centred:
     """What centring leaves of vectors, ‖x − μ‖, and what it takes, xᵀμ."""
 
-    rows: Float32Array
+    rows: UnitRows
     norms: Float64Array
     along: Float64Array
 
     @classmethod
-    def of(cls, units: Units, tested: Float32Array) -> _Centred:
+    def of(cls, units: Units, tested: UnitRows) -> _Centred:
         mean = np.zeros(0) if units.projection is None else units.projection.mean
-        along = np.asarray(units.vectors @ mean, dtype=np.float64)
+        along = np.asarray(units.vectors.products(mean), dtype=np.float64)
         squared = 1.0 - 2.0 * along + float(mean @ mean)
         return cls(tested, np.sqrt(np.maximum(squared, _LEAST_NORM**2)), along)
 
@@ -123,7 +123,7 @@ class _Centred:
         sizes = np.diff(offsets)
         labels = np.repeat(np.arange(len(sizes)), sizes)
         inside = slice(0, len(labels))
-        scores = scores_on_units(self.rows[inside], labels, vectors) / self.norms[inside]
+        scores = scores_on_units(some_rows(self.rows, inside), labels, vectors) / self.norms[inside]
         means = (
             np.bincount(labels, weights, len(sizes)) / sizes
             for weights in (scores, scores * self.along[inside])
@@ -151,13 +151,13 @@ def code_space(dim: int, config: IndexConfig) -> CodeSpace:
     return CodeSpace.random(dim, symmetric=config.symmetric, seed=config.seed)
 
 
-def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesign) -> CodeUnits:
+def scan_by_codes(vectors: StoredRows, config: IndexConfig, design: IndexDesign) -> CodeUnits:
     """Return a search of vectors that are in no unit: one by one, by their codes.
 
     Parameters
     ----------
-    vectors : ndarray of shape (n_vectors, dim)
-        Unit rows.
+    vectors : StoredRows of shape (n_vectors, dim)
+        The rows.
     config : IndexConfig
         Of the indexes that they are searched with; their lines of thresholds hold for these, too.
     design : IndexDesign
@@ -183,7 +183,7 @@ def scan_by_codes(vectors: Float32Array, config: IndexConfig, design: IndexDesig
     decided = replace(
         config, codes=design.config.codes, unit_words=1, member_words=words, member_bits=1
     )
-    return encode_units(units, vectors, design.similarity, decided, progress=False)
+    return encode_units(units, vectors.unit_rows, design.similarity, decided, progress=False)
 
 
 def _scales(sums: Float32Array, vectors: Float32Array, means: Float64Array) -> Float32Array:

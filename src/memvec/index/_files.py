@@ -17,8 +17,8 @@ from memvec.guarantee import CalibrationTable, Evidence, KeptRanges, NullLaw, So
 from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
-from memvec.index._validity import UNSUMMED, check_arrays, has_table
-from memvec.kernels import N_STAGES, STAGES_BEFORE_FINE
+from memvec.index._validity import ROW_SCALES, UNSUMMED, check_arrays, has_table
+from memvec.kernels import N_STAGES, STAGES_BEFORE_FINE, StoredRows
 from memvec.search import (
     SHIFT_ARRAYS,
     Centring,
@@ -64,18 +64,22 @@ def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
     cascade = parts.units.cascade
     units = cascade.units
     arrays = _fields(units)
+    arrays["vectors"] = units.vectors.data
+    if not units.vectors.is_plain:
+        arrays[ROW_SCALES] = units.vectors.scales
     projection = arrays.pop("projection")
     if projection is not None:
         arrays["projection_mean"] = projection.mean
         if projection.basis is not None:
             arrays["projection_basis"] = projection.basis
-    meta: dict[str, Any] = {
-        "design": {
-            **_fields(parts.design),
-            "config": _as_json(parts.design.config),
-            "similarities": list(parts.design.similarities),
-        },
+    design = {
+        **_fields(parts.design),
+        "config": _as_json(parts.design.config),
+        "similarities": list(parts.design.similarities),
     }
+    if parts.design.dtype == "float32":  # as it was written before there were others
+        del design["dtype"]
+    meta: dict[str, Any] = {"design": design}
     if isinstance(cascade, CodeUnits):
         arrays |= {name: getattr(cascade, name) for name in _CODE_ARRAYS}
         if cascade.centring:
@@ -152,8 +156,10 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     if design.config.projects:
         basis = arrays["projection_basis"] if design.config.turns else None
         projection = Projection(arrays["projection_mean"], basis)
-    names = [field.name for field in dataclasses.fields(Units) if field.name != "projection"]
-    units = Units(projection=projection, **{name: arrays[name] for name in names})
+    vectors = StoredRows.read(arrays["vectors"], arrays.get(ROW_SCALES))
+    names = {field.name for field in dataclasses.fields(Units)} - {"projection", "vectors"}
+    held = {name: arrays[name] for name in names}
+    units = Units(projection=projection, vectors=vectors, **held)
     cascade: CodeUnits | FloatUnits
     if codes is None:
         cascade = FloatUnits.of_units(units, design.similarity, design.effective_dim)

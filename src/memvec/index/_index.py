@@ -41,6 +41,7 @@ from memvec.index._parts import IndexParts
 from memvec.index._pickling import by_value, is_index, of_value, opened_again, state_of
 from memvec.index._recalibrate import recalibrated, share_of_queries
 from memvec.index._units import MOST_VECTORS
+from memvec.kernels import ROW_TYPES, StoredRows, rounded_rows
 from memvec.matches import Matches
 from memvec.metric import Metric, checked_level, checked_metric, scores_of
 from memvec.search import (
@@ -69,7 +70,7 @@ from memvec.search import (
     source_on,
 )
 from memvec.storage import CheckReport, FileSum, Kind, MappedFolder, check_free, check_saved
-from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
+from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray, RowType
 
 
 class _Live(NamedTuple):
@@ -113,11 +114,12 @@ class Index:
     @classmethod
     def build(
         cls,
-        vectors: ArrayLike,
+        vectors: ArrayLike | StoredRows,
         *,
         similarity: float | None = None,
         radius: float | None = None,
         metric: Metric = "cosine",
+        dtype: RowType = "float32",
         miss_rate: float = 0.01,
         guarantee: Guarantee = "expected",
         confidence: float = 0.95,
@@ -143,6 +145,9 @@ class Index:
         metric : {"cosine", "euclidean"}
             What scores are. Of rows of norm 1, Euclidean distances are cosines in another unit;
             with "euclidean", rows of another norm are refused, and the nearest come first.
+        dtype : {"float32", "float16", "int8"}
+            What rows are stored in. Scores are those of the stored rows, and of queries rounded in
+            the same way; docs/engine.md tells how far from the given vectors that is.
         miss_rate : float, default 0.01
             ε in (0, 1), the share of matches that searches may miss.
         guarantee : {"expected", "model", "high_probability", "exact"}
@@ -174,7 +179,8 @@ class Index:
         confidence = checks.miss_rate(confidence, where, "confidence")
         listed = checked_similarities(similarities, similarity, where)
         scale = metric == "cosine"
-        rows = checks.unit_rows(vectors, "vectors", where, copy=False, scale=scale)
+        checks.choice(dtype, "dtype", where, ROW_TYPES)
+        rows = StoredRows.checked(vectors, "vectors", where, dtype, scale=scale)
         if len(rows) > MOST_VECTORS:
             expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
             raise checks.bad_value("vectors", where, expected, len(rows))
@@ -628,7 +634,7 @@ class Index:
         parts = self._parts
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         plan = parts.range_plan(level, request, where)
-        [vector] = parts.vectors(np.array([key]))
+        vector = parts.stored(np.array([key]))
         searched = parts.searched
         return explain(parts.units, vector, key, key, rows[0], level, plan, searched)
 
@@ -721,6 +727,11 @@ class Index:
     def metric(self) -> Metric:
         """What scores are: "cosine" or "euclidean"."""
         return self._parts.design.metric
+
+    @property
+    def dtype(self) -> RowType:
+        """What rows are stored in: "float32", "float16" or "int8"."""
+        return self._parts.design.dtype
 
     @property
     def unit_sizes(self) -> IntArray:
@@ -906,7 +917,8 @@ class Index:
 
     def _rows(self, queries: ArrayLike, where: str, name: str = "queries") -> Float32Array:
         scale = self._parts.design.metric == "cosine"
-        return checks.unit_queries(queries, name, where, dim=self._dim, scale=scale)
+        rows = checks.unit_queries(queries, name, where, dim=self._dim, scale=scale)
+        return rounded_rows(rows, self._parts.design.dtype)
 
     def _level(self, similarity: float | None, radius: float | None, where: str) -> float:
         made = self._parts.design

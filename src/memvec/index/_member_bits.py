@@ -7,9 +7,9 @@ import numpy as np
 from memvec.codes import estimate_noise, n_code_bytes
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
-from memvec.kernels import blocks
+from memvec.kernels import UnitRows, blocks
 from memvec.lazy import special
-from memvec.types import Float32Array, Float64Array
+from memvec.types import Float64Array
 
 # Others take as many bytes as the next of these, and tell less.
 _CHOICES = (1, 4, 8)
@@ -24,7 +24,7 @@ _WORTH = 0.2
 
 
 def choose_member_bits(
-    rows: Float32Array, similarity: float, config: IndexConfig, costs: MachineCosts
+    rows: UnitRows, similarity: float, config: IndexConfig, costs: MachineCosts
 ) -> int:
     """Return the bits of least expected time for members whose first words have passed.
 
@@ -42,7 +42,7 @@ def choose_member_bits(
     return best if times[best] < (1 - _WORTH) * times[1] else 1
 
 
-def _drawn_cosines(rows: Float32Array, seed: int) -> Float64Array:
+def _drawn_cosines(rows: UnitRows, seed: int) -> Float64Array:
     rng = np.random.default_rng([seed, 4])
     found = []
     for start, stop in blocks(min(_PAIRS_EACH * len(rows), _MOST_PAIRS), _PAIRS_A_BLOCK):

@@ -20,6 +20,7 @@ from memvec.guarantee import (
     SolvedPlans,
 )
 from memvec.index._design import IndexDesign
+from memvec.kernels import StoredRows
 from memvec.search import Scope, Searched, Source, UnitSource
 from memvec.types import Float32Array, Float64Array, IntArray
 
@@ -85,9 +86,13 @@ class IndexParts:
         return Promises(calibration, default, kept)
 
     def vectors(self, rows: IntArray) -> Float32Array:
-        """Return the vectors of rows of the array that the index was built from."""
+        """Return the vectors of rows of the array that the index was built from, as unit rows."""
+        return np.ascontiguousarray(self.stored(rows)[:])
+
+    def stored(self, rows: IntArray) -> StoredRows:
+        """Return the same, as they are stored."""
         units = self.units.cascade.units
-        return np.ascontiguousarray(units.vectors[units.places[rows]])
+        return units.vectors.some(units.places[rows])
 
     def range_plan(self, similarity: float, request: Request, where: str) -> Plan:
         """Return how to find everything above a similarity."""

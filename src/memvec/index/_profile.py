@@ -17,7 +17,7 @@ from memvec.index._build import BuildPromise, build_parts
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, busy_runs
 from memvec.index._index import Index
-from memvec.kernels import BLOCK, N_STAGES, PREFIX_STAGE, WORD
+from memvec.kernels import BLOCK, N_STAGES, PREFIX_STAGE, WORD, StoredRows
 from memvec.lazy import special
 from memvec.search import CodeUnits
 from memvec.types import Float32Array, WordArray
@@ -91,7 +91,7 @@ class _Bench:
             assignment="random", codes="estimate", unit_size=2, unit_words=1, reserve=0, seed=seed
         )
         parts = build_parts(
-            checks.unit_rows(vectors, "vectors", "profile_machine"),
+            StoredRows.of(checks.unit_rows(vectors, "vectors", "profile_machine")),
             BuildPromise(_SIMILARITY, 0.01, "expected", 0.95, (_SIMILARITY,)),
             None,
             None,
@@ -136,7 +136,7 @@ class _Bench:
         offsets = np.arange(0, n_members + 1, unit_size)
         units = replace(
             self.cascade.units,
-            vectors=np.empty((n_members, 0), dtype=np.float32),
+            vectors=StoredRows.of(np.empty((n_members, 0), dtype=np.float32)),
             keys=np.empty(n_members, dtype=np.int64),
             offsets=offsets,
             run_offsets=offsets,

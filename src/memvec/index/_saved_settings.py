@@ -12,6 +12,7 @@ from memvec.guarantee import Guarantee
 from memvec.index._config import IndexConfig, with_present_names
 from memvec.index._design import IndexDesign
 from memvec.index._units import MOST_VECTORS
+from memvec.kernels import ROW_TYPES, check_dim
 from memvec.metric import checked_metric
 
 _WHERE = "the manifest"
@@ -48,8 +49,10 @@ def saved_design(settings: object) -> IndexDesign:
         "confidence": checks.miss_rate(held.get("confidence"), _WHERE, "confidence"),
         "similarities": _similarities(held.get("similarities")),
         "metric": checked_metric(held.get("metric", "cosine"), _WHERE),
+        "dtype": checks.choice(held.get("dtype", "float32"), "dtype", _WHERE, ROW_TYPES),
     }
     _check_names(held, IndexDesign, "design")
+    check_dim(dim, held["dtype"], _WHERE)
     return IndexDesign(**held)
 
 

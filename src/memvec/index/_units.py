@@ -17,7 +17,7 @@ from memvec.assignment import (
 from memvec.codes import Projection
 from memvec.constructions import memory_vectors
 from memvec.index._config import KMEANS_RULES, IndexConfig
-from memvec.kernels import blocks, run_blocks
+from memvec.kernels import StoredRows, UnitRows, blocks, run_blocks, some_rows
 from memvec.search import Units
 from memvec.types import BoolArray, Float32Array, Float64Array, Int32Array, IntArray
 
@@ -38,47 +38,49 @@ _CLUSTER_SIZE = 2000
 
 
 def build_units(
-    rows: Float32Array,
+    rows: StoredRows,
     reserve: IntArray,
     projection: Projection | None,
-    tested: Float32Array,
+    tested: UnitRows,
     config: IndexConfig,
     progress: bool | None,
-) -> tuple[Units, Float32Array]:
+) -> tuple[Units, UnitRows]:
     """Assign all rows but the reserve and strays to units, and build the memory vectors.
 
     Parameters
     ----------
-    rows : ndarray of shape (n_vectors, dim)
-        Unit rows.
+    rows : StoredRows of shape (n_vectors, dim)
+        What is to be searched.
     reserve : ndarray of int
         Rows that end the last unit, which is never tested.
     projection : Projection or None
         What made `tested` of `rows`.
-    tested : ndarray of shape (n_vectors, tested_dim)
-        The rows as the tests see them; `rows` itself where there is no projection.
+    tested : array or StoredRows of shape (n_vectors, tested_dim)
+        The rows as the tests see them; `rows` themselves where there is no projection.
 
     Returns
     -------
     units : Units
-    tested : ndarray of shape (n_vectors, tested_dim)
+    tested : array or StoredRows of shape (n_vectors, tested_dim)
         In the order of the units.
     """
     inside = np.setdiff1d(np.arange(len(rows)), reserve, assume_unique=True)
     assignment = _assign(tested, inside, config, progress)
     keys = np.concatenate([inside[assignment.order], reserve])
-    vectors = rows[keys]
-    tested = vectors if projection is None else tested[keys]
+    vectors = rows.some(keys)
+    tested = vectors.unit_rows if projection is None else some_rows(tested, keys)
     n_inside, offsets = len(inside), assignment.offsets
     seconds = np.empty(0, dtype=np.int64)
     if config.units_per_vector == 2:
-        arrays = [keys, vectors] if projection is None else [keys, vectors, tested]
-        inside_arrays = [array[:n_inside] for array in arrays]
+        moved = [keys, vectors.data, *([] if vectors.is_plain else [vectors.scales])]
+        moved += [tested] if isinstance(tested, np.ndarray) and projection is not None else []
+        members = some_rows(tested, slice(n_inside))
+        inside_arrays = [array[:n_inside] for array in moved]
         near = assignment.near_units
         near = None if near is None else near[assignment.order]
-        seconds, offsets = _find_second_homes(inside_arrays, offsets, near, config.seed)
+        seconds, offsets = _find_second_homes(members, inside_arrays, offsets, near, config.seed)
         n_inside = len(seconds)
-    members = tested[:n_inside]
+    members = some_rows(tested, slice(n_inside))
     unit_vectors = memory_vectors(
         members,
         offsets,
@@ -112,21 +114,25 @@ def build_units(
 
 
 def _find_second_homes(
-    arrays: list[np.ndarray], offsets: IntArray, near: Int32Array | None, seed: int
+    members: UnitRows,
+    arrays: list[np.ndarray],
+    offsets: IntArray,
+    near: Int32Array | None,
+    seed: int,
 ) -> tuple[IntArray, IntArray]:
     """Give members a second home, and move strays behind the others, in all arrays.
 
-    The members as the tests see them are the last array. Returned are the second homes of those
-    that are no strays, and where their units begin now.
+    `members` are as the tests see them, and lie in these arrays. Returned are the second homes of
+    those that are no strays, and where their units begin now.
     """
-    seconds = second_units(arrays[-1], offsets, near=near, seed=seed)
-    strays = _strays(arrays[-1], offsets, seconds)
+    seconds = second_units(members, offsets, near=near, seed=seed)
+    strays = _strays(members, offsets, seconds)
     for array in arrays:
         _move_to_end(array, strays)
     return seconds[~strays], np.append(0, np.cumsum(~strays))[offsets]
 
 
-def _strays(members: Float32Array, offsets: IntArray, seconds: IntArray) -> BoolArray:
+def _strays(members: UnitRows, offsets: IntArray, seconds: IntArray) -> BoolArray:
     """Tell which members neither of their units stands for; each unit keeps one that is none.
 
     A match of such a member scores low on both units however similar it is, so that thresholds
@@ -174,13 +180,13 @@ def _runs(offsets: IntArray, seconds: IntArray) -> tuple[IntArray, Int32Array]:
 
 
 def _assign(
-    tested: Float32Array, inside: IntArray, config: IndexConfig, progress: bool | None
+    tested: UnitRows, inside: IntArray, config: IndexConfig, progress: bool | None
 ) -> Assignment:
     """Share the rows that are inside out over units."""
     size = int(config.unit_size)
     if config.assignment == "random":
         return random_assignment(len(inside), size, seed=config.seed)
-    rows = tested if len(inside) == len(tested) else tested[inside]
+    rows = tested if len(inside) == len(tested) else some_rows(tested, inside)
     rule = KMEANS_RULES[config.kmeans_rule]
     many = config.batch_size is None and len(rows) > _MOST_AT_ONCE * size
     if config.levels == 2 or many:
@@ -219,7 +225,7 @@ def _assign(
 
 
 def _member_scores(
-    vectors: Float32Array, offsets: IntArray, unit_vectors: Float32Array
+    vectors: UnitRows, offsets: IntArray, unit_vectors: Float32Array
 ) -> tuple[Float64Array, Float64Array]:
     """Return mean and variance of the members' scores on their own memory vector."""
     sizes = np.diff(offsets)
@@ -231,7 +237,7 @@ def _member_scores(
 
 
 def scores_on_units(
-    vectors: Float32Array, labels: IntArray, unit_vectors: Float32Array
+    vectors: UnitRows, labels: IntArray, unit_vectors: Float32Array
 ) -> Float64Array:
     """Return what each vector scores on the memory vector of a unit."""
     scores = np.empty(len(labels))

@@ -26,6 +26,8 @@ Arrays: TypeAlias = Mapping[str, np.ndarray[Any, np.dtype[Any]]]
 _Form: TypeAlias = tuple[type[np.generic], tuple[int, ...]]
 
 _CALIBRATION = "calibration_"
+# 1/‖row‖ of rows that are not stored as unit rows.
+ROW_SCALES = "row_scales"
 # The columns of the calibration table, which has a checksum of its own in the settings.
 _COLUMNS = tuple(f"{_CALIBRATION}{field.name}" for field in dataclasses.fields(CalibrationTable))
 # Opening an index compares the checksums of all files but these. The first five hold nearly all
@@ -77,7 +79,7 @@ def has_table(arrays: Arrays) -> bool:
 def check_arrays(arrays: Arrays, design: IndexDesign) -> None:
     """Raise ValueError, with the array and what is wrong with it, unless all of this is true."""
     # First, since the sizes of others follow from the dimension.
-    _check_form(arrays, "vectors", np.float32, (design.n_vectors, design.dim))
+    _check_form(arrays, "vectors", np.dtype(design.dtype).type, (design.n_vectors, design.dim))
     sizes = _Sizes.of(arrays, design)
     for name, (dtype, shape) in _forms(sizes, arrays, design).items():
         _check_form(arrays, name, dtype, shape)
@@ -105,6 +107,8 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
         "run_rows": (np.int32, (sizes.n_slots if sizes.two_homes else 0,)),
         "null_cosines": (np.float32, (max(1, _length(arrays, "null_cosines")),)),
     }
+    if design.dtype != "float32":
+        forms[ROW_SCALES] = (np.float64, (sizes.n_vectors,))
     if made.projects:
         forms["projection_mean"] = (np.float32, (sizes.dim,))
     if made.turns:
@@ -249,12 +253,14 @@ def _check_numbers(arrays: Arrays, sizes: _Sizes) -> None:
             raise ValueError(f"array '{name}' holds values that are not finite.")
     if (arrays["variances"] < 0).any():
         raise ValueError("array 'variances' holds a value below 0.")
+    if ROW_SCALES in arrays and (arrays[ROW_SCALES] <= 0).any():
+        raise ValueError(f"array '{ROW_SCALES}' holds a value that is not above 0.")
     if (np.diff(arrays["null_cosines"]) < 0).any():
         raise ValueError("array 'null_cosines' is not in rising order.")
 
 
 def _finite(arrays: Arrays, sizes: _Sizes) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    names = ("means", "variances", "group_vectors", "null_cosines")
+    names = ("means", "variances", "group_vectors", "null_cosines", ROW_SCALES)
     of_codes = ("flips", "unit_scales", "code_scales", "projection_mean", "projection_basis")
     of_table = (f"{_CALIBRATION}{name}" for name in ("cosines", "copies", "slopes"))
     of_fine = ("fine_flips", "fine_scales")

@@ -21,7 +21,7 @@ from memvec.kernels._query_blocks import (
     search_blocks,
 )
 from memvec.kernels._rotation import RADIX, centre_queries, rotate, rotate_rows
-from memvec.kernels._scores import canonical_score_pairs, float32_slack
+from memvec.kernels._scores import float32_slack
 from memvec.kernels._search import (
     MATCH_SLACK,
     N_COUNTS,
@@ -31,6 +31,17 @@ from memvec.kernels._search import (
     search_vectors,
 )
 from memvec.kernels._solve import EIGENVALUE_CUT
+from memvec.kernels._stored import (
+    ROW_TYPES,
+    StoredRows,
+    UnitRows,
+    are_stored_rows,
+    canonical_score_pairs,
+    check_dim,
+    checked_unit_rows,
+    rounded_rows,
+    some_rows,
+)
 from memvec.kernels._threads import blocks, default_threads, run_blocks
 from memvec.kernels._units import solve_units, sum_units
 
@@ -44,14 +55,20 @@ __all__ = [
     "N_STAGES",
     "PREFIX_STAGE",
     "RADIX",
+    "ROW_TYPES",
     "STAGES_BEFORE_FINE",
     "WORD",
     "Room",
+    "StoredRows",
+    "UnitRows",
+    "are_stored_rows",
     "blocks",
     "calibrate_codes",
     "calibrate_vectors",
     "canonical_score_pairs",
     "centre_queries",
+    "check_dim",
+    "checked_unit_rows",
     "collect_matches",
     "default_threads",
     "disagreement",
@@ -64,6 +81,7 @@ __all__ = [
     "room_for",
     "rotate",
     "rotate_rows",
+    "rounded_rows",
     "run_blocks",
     "score_units",
     "search_blocks",
@@ -72,6 +90,7 @@ __all__ = [
     "search_vectors",
     "second_of_units",
     "solve_units",
+    "some_rows",
     "sum_units",
     "try_units",
 ]

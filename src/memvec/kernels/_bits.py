@@ -5,6 +5,8 @@ These are their meanings in Python; `memvec.kernels._instructions` has what kern
 
 from __future__ import annotations
 
+import numpy as np
+
 
 def popcount(word):
     """Return the number of ones in a uint64; LLVM turns loops of it into vector instructions."""
@@ -34,9 +36,10 @@ def lane_products(left, right, places):
 
     Parameters
     ----------
-    left : IN float32 or float64 (dim,)
+    left : IN float32, uint16, int8 or float64 (dim,)
         Float64 entries are to be float32 numbers.
-    right : IN float32, of any shape
+    right : IN float32, uint16 or int8, of any shape
+        Entries of uint16 are the bits of halves.
     places : IN tuple of int
         Where in ``right.flat`` the rows begin. Several rows take less time together: each addition
         waits for the one before it, and those of other rows fill the gaps.
@@ -44,6 +47,35 @@ def lane_products(left, right, places):
     totals = []
     for place in places:
         row = right.reshape(-1)[place : place + len(left)]
-        products = [float(x) * float(y) for x, y in zip(left, row, strict=True)]
+        pairs = zip(left, row, strict=True)
+        products = [float(widened(x)) * float(widened(y)) for x, y in pairs]
         totals.append(sum(sum(products[lane::8], 0.0) for lane in range(8)))
     return tuple(totals)
+
+
+def has_scales(rows):
+    """Tell whether rows are stored in units of their own: halves, as uint16, and int8 are.
+
+    It is known when a kernel is compiled: what follows for rows of float32 costs them nothing.
+    """
+    return rows.dtype != np.float32
+
+
+def widened(entry):
+    """Return an entry of a stored row as a number: that of a half, which uint16 holds, as float32.
+
+    Numba knows no halves.
+    """
+    if isinstance(entry, np.uint16):
+        return np.float32(entry.view(np.float16))
+    return np.int32(entry) if isinstance(entry, np.int8) else entry
+
+
+def no_product(row):
+    """Return the inner product of no entries: float32, or int32 for int8."""
+    return np.int32(0) if row.dtype == np.int8 else np.float32(0.0)
+
+
+def plus_product(total, left, right):
+    """Return an inner product with the product of two more entries, in the type of `total`."""
+    return total + widened(left) * widened(right)

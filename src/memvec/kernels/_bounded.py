@@ -9,7 +9,7 @@ import numpy as np
 from memvec.kernels._codes import WORD, disagreement, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._rotation import rotate
-from memvec.kernels._scores import dot
+from memvec.kernels._scores import dot, row_scale
 from memvec.kernels._search import is_allowed, keep_match, sort_hits
 
 # Angles come from float32 sums; this is far more than their error, and loses next to nothing.
@@ -38,6 +38,7 @@ def _angle_of_levels(rotated, signs, low, high):
 @fast_kernel
 def search_bounded(
     queries,
+    tested,
     similarity,
     angle,
     group_directions,
@@ -53,6 +54,7 @@ def search_bounded(
     code_cosines,
     largest_code_angle,
     vectors,
+    scales,
     keys,
     allowed,
     bounds,
@@ -68,7 +70,10 @@ def search_bounded(
 
     Parameters
     ----------
-    queries : IN float32 (n_queries, dim)
+    queries : IN (n_queries, dim)
+        Stored like the vectors.
+    tested : IN float32 (n_queries, dim)
+        The same as unit rows.
     similarity : IN float64
     angle : IN float64
         θ, of the lowest score that is a match.
@@ -88,7 +93,8 @@ def search_bounded(
         The cosine between a rotated member and the signs of its code.
     largest_code_angle : IN float64
         The largest angle of these.
-    vectors : IN float32 (n_vectors, dim)
+    vectors, scales : IN
+        Of `collect_matches`.
     keys : IN int64 (n_vectors,)
     allowed : IN bool (n_keys,) or (0,)
         Of `is_allowed`.
@@ -107,7 +113,8 @@ def search_bounded(
     passes = np.empty(n_units, np.bool_)
     count = 0
     for q in range(queries.shape[0]):
-        query = queries[q]
+        query, stored = tested[q], queries[q]
+        own_scale = row_scale(stored)
         bounds[q] = count
         n_tests = n_visited = n_members = n_codes = n_exact = 0
         passes[:] = True
@@ -146,7 +153,18 @@ def search_bounded(
                     if np.float64(sums[n_words - 1]) - 2.0 * p < scale * limit:
                         continue
                 n_exact += 1
-                count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
+                count = keep_match(
+                    stored,
+                    own_scale,
+                    vectors,
+                    scales,
+                    row,
+                    keys[row],
+                    similarity,
+                    ids,
+                    scores,
+                    count,
+                )
         sort_hits(ids, scores, bounds[q], count)
         counts[q, 0], counts[q, 1], counts[q, 2] = n_tests, n_visited, n_members
         counts[q, 3], counts[q, 4] = n_codes, n_exact

@@ -11,6 +11,7 @@ from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
 from memvec.kernels._lines import framed_lines, highest, stage_lines, whole_half
 from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
 from memvec.kernels._rotation import rotate
+from memvec.kernels._scores import row_scale, widened_rows
 from memvec.kernels._search import keep_allowed, keep_matches, sort_hits
 
 # Codes of units lie in blocks of this many, word by word inside each.
@@ -25,7 +26,7 @@ STAGES_BEFORE_FINE = 4
 # How far ahead memory is asked for: runs of codes, and members whose codes follow.
 _RUNS_AHEAD = 3
 _CODES_AHEAD = 8
-_FLOATS_A_LINE = 16
+_LINE = 64
 
 
 @fast_kernel
@@ -225,7 +226,7 @@ def _members_by_codes(candidates, codes, scales, shifts, bases, factors, weight,
         if np.float32(2 * p) <= limit:
             candidates[count] = candidates[i]
             count += 1
-            for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
+            for position in range(row * dim, (row + 1) * dim, _LINE // vectors.itemsize):
                 prefetch(vectors, position)
     return count
 
@@ -233,6 +234,7 @@ def _members_by_codes(candidates, codes, scales, shifts, bases, factors, weight,
 @fast_kernel
 def search_codes(
     queries,
+    plain,
     tested,
     frames,
     similarity,
@@ -259,6 +261,7 @@ def search_codes(
     shifts,
     fine,
     vectors,
+    scales,
     keys,
     allowed,
     bounds,
@@ -276,9 +279,12 @@ def search_codes(
 
     Parameters
     ----------
-    queries : IN float32 (n_queries, dim)
+    queries : IN (n_queries, dim)
+        Stored like the vectors.
+    plain : IN float32 (n_queries, dim)
+        The same as unit rows.
     tested : IN float32 (n_queries, tested_dim)
-        The queries as the stages see them: projected, or as they are.
+        The queries as the stages see them: projected, or as unit rows.
     frames : IN float32 (n_queries, 2) or (0, 2)
         Of `centre_queries`, where vectors are centred.
     similarity : IN float64
@@ -322,7 +328,8 @@ def search_codes(
     fine : IN tuple
         Of fine codes: flips of the rotation, codes and scales of `encode_fine` (no rows where there
         are none), the standard deviation of an estimate, and the number of levels.
-    vectors : IN float32 (n_vectors, dim)
+    vectors, scales : IN
+        Of `collect_matches`.
     keys : IN int64 (n_vectors,)
     allowed : IN bool (n_keys,) or (0,)
         Of `is_allowed`. It is tested between the first words of members and their whole codes: a
@@ -342,13 +349,13 @@ def search_codes(
     )
     n_top, top_stage = (n_groups, GROUP_STAGE) if n_groups > 0 else (n_tested, UNIT_STAGE)
     planes, sums, squares = quantised_queries(tested, flips, steps, top)
-    exact_queries = queries.astype(np.float64)
+    exact_queries = widened_rows(queries)
     at, weights = framed_lines(tested_at, frames, n_queries, gain)
     top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
     fine_flips, fine_codes, fine_scales, noise, n_levels = fine
     has_fine = fine_codes.shape[0] > 0
     entries, fine_offsets, fine_steps = fine_queries(
-        queries if has_fine else queries[:0], fine_flips, n_levels
+        plain if has_fine else plain[:0], fine_flips, n_levels
     )
 
     lines = np.empty((n_queries + 1, 2, tested_at.shape[0]), dtype=np.float32)
@@ -500,7 +507,16 @@ def search_codes(
                 vectors,
             )
         count = keep_matches(
-            exact_queries[q], candidates[:n_exact], vectors, keys, similarity, ids, scores, count
+            exact_queries[q],
+            row_scale(queries[q]),
+            candidates[:n_exact],
+            vectors,
+            scales,
+            keys,
+            similarity,
+            ids,
+            scores,
+            count,
         )
         sort_hits(ids, scores, bounds[q], count)
         counts[q, 0], counts[q, 1], counts[q, 2] = n_tests, n_selected, n_members

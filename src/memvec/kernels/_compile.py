@@ -69,6 +69,7 @@ def _compiled(**options: Any) -> Callable[[Any], Any]:
 # the canonical score would then be summed in any order. Where nothing is summed, the setting
 # changes nothing, and one for all saves time: numba learns what `+` means for each anew.
 kernel = _compiled(fastmath=False)
+inner_exact_kernel = _compiled(fastmath=False, forceinline=True)
 fast_kernel = _compiled(fastmath=REORDER)
 inline_kernel = _compiled(fastmath=REORDER, inline="always")
 # What loops call for every few values: an array is seven arguments, and passing those of a run of

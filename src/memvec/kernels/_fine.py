@@ -19,7 +19,8 @@ from memvec.kernels._rotation import rotate
 _LENGTHS = (1.0, 0.9, 1.1, 1.2)
 # Members whose codes are asked for ahead of their test.
 _AHEAD = 8
-_BYTES_A_LINE, _FLOATS_A_LINE = 64, 16
+# Bytes that are asked for at once.
+_LINE = 64
 # A query's entries are whole numbers of at most this magnitude; sums of products stay below 2³⁰.
 _LARGEST_ENTRY, _LARGEST_SUM = 127, 2**30
 
@@ -141,7 +142,7 @@ def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vec
         Of `fine_queries`.
     limit : IN float32
         A code passes where vᵀq′ ≥ limit · scale.
-    vectors : IN float32 (n_vectors, dim)
+    vectors : IN (n_vectors, dim)
         Those of members that pass are asked for ahead of their exact score.
     """
     candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
@@ -150,13 +151,13 @@ def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vec
     for i in range(candidates.shape[0]):
         if i + _AHEAD < candidates.shape[0]:
             ahead = np.int64(candidates[i + _AHEAD]) * n_bytes
-            for position in range(ahead, ahead + n_bytes, _BYTES_A_LINE):
+            for position in range(ahead, ahead + n_bytes, _LINE):
                 prefetch(codes, position)
         row = np.int64(candidates[i])
         product = fine_product(codes[row], entries, offset)
         if np.float32(product) >= limit * scales[row]:
             candidates[count] = candidates[i]
             count += 1
-            for position in range(row * dim, (row + 1) * dim, _FLOATS_A_LINE):
+            for position in range(row * dim, (row + 1) * dim, _LINE // vectors.itemsize):
                 prefetch(vectors, position)
     return count

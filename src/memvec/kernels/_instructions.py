@@ -7,9 +7,21 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.codegen import get_host_cpu_features
 from numba.extending import lower_builtin, type_callable
 
-from memvec.kernels._bits import borrowed, lane_products, popcount, prefetch
+from memvec.kernels._bits import (
+    borrowed,
+    has_scales,
+    lane_products,
+    no_product,
+    plus_product,
+    popcount,
+    prefetch,
+    widened,
+)
+
+_FLOAT, _INT32 = ir.FloatType(), ir.IntType(32)
 
 
 @type_callable(popcount)
@@ -72,6 +84,8 @@ def _borrowed(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
 _LANES = 8
 _DOUBLES = ir.VectorType(ir.DoubleType(), _LANES)
 _NUMBER = ir.IntType(64)
+# What LLVM calls eight numbers of a type, and the bytes that they are aligned to.
+_EIGHTS = {"double": ("v8f64", 4), "float": ("v8f32", 4), "i16": ("v8i16", 2), "i8": ("v8i8", 1)}
 
 
 @type_callable(lane_products)
@@ -114,19 +128,29 @@ def _lane_products(context: Any, builder: Any, signature: Any, arguments: Any) -
 
 
 def _eight(builder: Any, data: Any, position: Any, mask: Any) -> Any:
-    """Return eight numbers from a position on as float64, 0 where there is a mask without a bit."""
+    """Return eight numbers from a position on as float64, 0 where there is a mask without a bit.
+
+    Those of 16 bits are halves.
+    """
     kind = ir.VectorType(data.type.pointee, _LANES)
     place = builder.bitcast(builder.gep(data, [position]), kind.as_pointer())
+    name, align = _EIGHTS[str(kind.element)]
     if mask is None:
-        found = builder.load(place, align=4)
+        found = builder.load(place, align=align)
     else:
-        kinds = [place.type, ir.IntType(32), mask.type, kind]
-        name = f"llvm.masked.load.v8f{64 if kind == _DOUBLES else 32}.p0"
+        kinds = [place.type, _INT32, mask.type, kind]
         function = ir.FunctionType(kind, kinds)
-        load = cgutils.get_or_insert_function(builder.module, function, name)
-        zeros = ir.Constant(kind, [0.0] * _LANES)
-        found = builder.call(load, [place, ir.IntType(32)(4), mask, zeros])
-    return found if kind == _DOUBLES else builder.fpext(found, _DOUBLES)
+        load = cgutils.get_or_insert_function(
+            builder.module, function, f"llvm.masked.load.{name}.p0"
+        )
+        zeros = ir.Constant(kind, [0] * _LANES)
+        found = builder.call(load, [place, _INT32(align), mask, zeros])
+    if kind == _DOUBLES:
+        return found
+    if name == "v8i8":
+        return builder.sitofp(found, _DOUBLES)
+    floats = _half(builder, found, _LANES) if name == "v8i16" else found
+    return builder.fpext(floats, _DOUBLES)
 
 
 def _first(builder: Any, count: Any) -> Any:
@@ -143,3 +167,110 @@ def _added_in_order(builder: Any, lanes: Any) -> Any:
     for lane in range(_LANES):
         total = builder.fadd(total, builder.extract_element(lanes, ir.IntType(32)(lane)))
     return total
+
+
+@type_callable(has_scales)
+def _type_has_scales(context: Any) -> Any:
+    def typed(rows: Any) -> Any:
+        return types.boolean(rows)
+
+    return typed
+
+
+@lower_builtin(has_scales, types.Array)
+def _has_scales(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return context.get_constant(types.boolean, signature.args[0].dtype != types.float32)
+
+
+def _wide(entry: Any) -> Any:
+    """Return the type of an entry that is widened."""
+    return types.int32 if entry == types.int8 else types.float32
+
+
+@type_callable(widened)
+def _type_widened(context: Any) -> Any:
+    def typed(entry: Any) -> Any:
+        return _wide(entry)(entry)
+
+    return typed
+
+
+@lower_builtin(widened, types.Float)
+def _widened_float(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return arguments[0]
+
+
+@lower_builtin(widened, types.Integer)
+def _widened(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    if signature.args[0] == types.int8:
+        return builder.sext(arguments[0], _INT32)
+    return _half(builder, arguments[0])
+
+
+def _half(builder: Any, bits: Any, lanes: int = 1) -> Any:
+    """Return halves of which the 16 bits are given as float32: one, or as many as there are."""
+    features = get_host_cpu_features()
+    # Of x86, processors before 2012 lack the instruction; others have it, under another name.
+    known = "+f16c" in features or "-f16c" not in features
+    return (half_by_instruction if known else half_by_bits)(builder, bits, lanes)
+
+
+def half_by_instruction(builder: Any, bits: Any, lanes: int = 1) -> Any:
+    """Return halves as float32."""
+    half, single = (_times(kind, lanes) for kind in (ir.HalfType(), _FLOAT))
+    return builder.fpext(builder.bitcast(bits, half), single)
+
+
+def half_by_bits(builder: Any, bits: Any, lanes: int = 1) -> Any:
+    """Return finite halves as float32, where there is no instruction for it.
+
+    As those of a float32, the bits of a magnitude are 2⁻¹¹² of it.
+    """
+    number, single = (_times(kind, lanes) for kind in (_INT32, _FLOAT))
+
+    def constant(value: float, kind: Any) -> Any:
+        return ir.Constant(kind, value if lanes == 1 else [value] * lanes)
+
+    bits = builder.zext(bits, number)
+    small = builder.shl(builder.and_(bits, constant(0x7FFF, number)), constant(13, number))
+    size = builder.fmul(builder.bitcast(small, single), constant(2.0**112, single))
+    sign = builder.shl(builder.and_(bits, constant(0x8000, number)), constant(16, number))
+    return builder.bitcast(builder.or_(builder.bitcast(size, number), sign), single)
+
+
+def _times(kind: Any, lanes: int) -> Any:
+    return kind if lanes == 1 else ir.VectorType(kind, lanes)
+
+
+@type_callable(no_product)
+def _type_no_product(context: Any) -> Any:
+    def typed(row: Any) -> Any:
+        return _wide(row.dtype)(row)
+
+    return typed
+
+
+@lower_builtin(no_product, types.Array)
+def _no_product(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return context.get_constant(signature.return_type, 0)
+
+
+@type_callable(plus_product)
+def _type_plus_product(context: Any) -> Any:
+    def typed(total: Any, left: Any, right: Any) -> Any:
+        return total(total, left, right)
+
+    return typed
+
+
+@lower_builtin(plus_product, types.Number, types.Number, types.Number)
+def _plus_product(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    # In their own type: numba adds int32 up as int64, which takes twice the registers.
+    total, entries = signature.args[0], zip(arguments[1:], signature.args[1:], strict=True)
+    left, right = (
+        (_widened_float if kind == types.float32 else _widened)(context, builder, kind(kind), [one])
+        for one, kind in entries
+    )
+    if total == types.float32:
+        return builder.fadd(arguments[0], builder.fmul(left, right))
+    return builder.add(arguments[0], builder.mul(left, right))

@@ -4,35 +4,75 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import lane_products
-from memvec.kernels._compile import fast_kernel, inner_kernel, kernel
-from memvec.types import Float32Array, Float64Array, IntArray
+from memvec.kernels._bits import has_scales, lane_products, no_product, plus_product, widened
+from memvec.kernels._compile import fast_kernel, inner_exact_kernel, inner_kernel, kernel
 
 
 @kernel
 def canonical_score(left, right):
-    """Return the float64 inner product of two float32 rows, summed in the order of `lane_products`.
+    """Return the float64 inner product of two stored rows, in the order of `lane_products`.
 
     The result is the same on every machine, whatever the thread, the batch or the layout.
     """
     return lane_products(left, right, (0,))[0]
 
 
+@kernel
+def widened_rows(rows):
+    """Return stored rows as float64, which holds their entries exactly."""
+    wide = np.empty(rows.shape, dtype=np.float64)
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            wide[i, j] = widened(rows[i, j])
+    return wide
+
+
+@kernel
+def row_scale(row):
+    """Return 1/‖row‖ of a stored row, and 1 for float32: its norm is 1.
+
+    A row of zeros, which nobody stores, scores 0 with all others.
+    """
+    if not has_scales(row):
+        return 1.0
+    square = canonical_score(row, row)
+    return 1.0 / np.sqrt(square) if square > 0.0 else 0.0
+
+
+@inner_exact_kernel
+def pair_scale(scale, rows, scales, row):
+    """Return what the inner product of a row with another is multiplied by: s · s′.
+
+    It is the same from either side. Of float32 rows it is 1, and there are no scales.
+    """
+    return scale * scales[row] if has_scales(rows) else 1.0
+
+
+@inner_exact_kernel
+def scaled(product, factor):
+    """Return the canonical score (x·y) · (s · s′) of two rows, by their product and `pair_scale`.
+
+    Not a fast kernel: the factors of a product may be reordered there, too.
+    """
+    return product * factor
+
+
 @fast_kernel
-def _canonical_score_pairs(left, right, left_rows, right_rows, scores):
+def score_pairs(left, left_scales, right, right_scales, left_rows, right_rows, scores):
+    """Fill the canonical scores of given pairs of stored rows.
+
+    Parameters
+    ----------
+    left, right : IN float32, uint16 or int8 (n_rows, dim)
+    left_scales, right_scales : IN float64 (n_rows,), or (0,) for float32
+    left_rows, right_rows : IN int64 (n_pairs,)
+    scores : OUT float64 (n_pairs,)
+    """
     for i in range(left_rows.shape[0]):
-        scores[i] = canonical_score(left[left_rows[i]], right[right_rows[i]])
-
-
-def canonical_score_pairs(
-    left: Float32Array, right: Float32Array, left_rows: IntArray, right_rows: IntArray
-) -> Float64Array:
-    """Return the canonical scores of the pairs ``(left[left_rows[i]], right[right_rows[i]])``."""
-    scores = np.empty(len(left_rows), dtype=np.float64)
-    # The rows of np.nonzero lie two apart; for such arrays a kernel would be compiled once more.
-    rows = np.ascontiguousarray(left_rows), np.ascontiguousarray(right_rows)
-    _canonical_score_pairs(left, right, *rows, scores)
-    return scores
+        x, y = left_rows[i], right_rows[i]
+        scale = left_scales[x] if has_scales(left) else 1.0
+        factor = pair_scale(scale, right, right_scales, y)
+        scores[i] = scaled(canonical_score(left[x], right[y]), factor)
 
 
 @inner_kernel
@@ -49,8 +89,11 @@ def float32_slack(dim):
 
 @inner_kernel
 def dot(left, right):
-    """Return the float32 inner product of two rows, in whatever order is fastest."""
-    total = np.float32(0.0)
+    """Return the inner product of two rows, in whatever order is fastest.
+
+    Of float32 and of halves it is float32, and of int8 int32: exact, up to 2¹⁶ entries.
+    """
+    total = no_product(left)
     for j in range(left.shape[0]):
-        total += left[j] * right[j]
+        total = plus_product(total, left[j], right[j])
     return total

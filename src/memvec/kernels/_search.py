@@ -6,7 +6,14 @@ import numpy as np
 
 from memvec.kernels._bits import borrowed, lane_products
 from memvec.kernels._compile import fast_kernel, inner_kernel
-from memvec.kernels._scores import canonical_score, dot, float32_slack
+from memvec.kernels._scores import (
+    canonical_score,
+    dot,
+    float32_slack,
+    pair_scale,
+    row_scale,
+    scaled,
+)
 
 # A match is a pair whose canonical score reaches the similarity less this.
 MATCH_SLACK = 1e-6
@@ -48,20 +55,22 @@ def _keep_hit(score, key, similarity, ids, scores, count):
 
 
 @inner_kernel
-def keep_match(query, vectors, row, key, similarity, ids, scores, count):
+def keep_match(query, scale, vectors, scales, row, key, similarity, ids, scores, count):
     """Append a member to the hits where it matches; return how many there are.
 
-    Float32 sorts out most members, in half the time: for tests that most members fail.
+    `query` is stored like the members, and `scale` is its `row_scale`. Float32 sorts out most
+    members, in half the time: for tests that most members fail.
     """
     lowest = similarity - MATCH_SLACK - float32_slack(query.shape[0])
-    if dot(query, vectors[row]) < np.float32(lowest):
+    factor = pair_scale(scale, vectors, scales, row)
+    if np.float32(dot(query, vectors[row])) * np.float32(factor) < np.float32(lowest):
         return count
-    score = canonical_score(query, vectors[row])
+    score = scaled(canonical_score(query, vectors[row]), factor)
     return _keep_hit(score, key, similarity, ids, scores, count)
 
 
 @fast_kernel
-def keep_matches(query, candidates, vectors, keys, similarity, ids, scores, count):
+def keep_matches(query, scale, candidates, vectors, scales, keys, similarity, ids, scores, count):
     """Append the candidates that match to the hits; return how many there are.
 
     Four canonical scores at a time take little longer than four float32 products.
@@ -69,10 +78,13 @@ def keep_matches(query, candidates, vectors, keys, similarity, ids, scores, coun
     Parameters
     ----------
     query : IN float64 (dim,)
-        Its float32 entries as float64, which saves doing it for every row.
+        Its entries, stored like the vectors, as float64, which saves doing it for every row.
+    scale : IN float64
+        Its `row_scale`.
     candidates : IN int32 (n_candidates,)
         Rows of `vectors`.
-    vectors : IN float32 (n_vectors, dim)
+    vectors, scales : IN
+        Of `collect_matches`.
     keys : IN int64 (n_vectors,)
     similarity : IN float64
     ids, scores : OUT int64, float64 (capacity,)
@@ -80,7 +92,7 @@ def keep_matches(query, candidates, vectors, keys, similarity, ids, scores, coun
         How many hits there are already.
     """
     query, candidates = borrowed(query), borrowed(candidates)
-    vectors, keys = borrowed(vectors), borrowed(keys)
+    vectors, scales, keys = borrowed(vectors), borrowed(scales), borrowed(keys)
     ids, scores = borrowed(ids), borrowed(scores)
     n_candidates, dim = candidates.shape[0], np.int64(vectors.shape[1])
     whole = n_candidates - n_candidates % _TOGETHER
@@ -89,9 +101,11 @@ def keep_matches(query, candidates, vectors, keys, similarity, ids, scores, coun
         places = (rows[0] * dim, rows[1] * dim, rows[2] * dim, rows[3] * dim)
         found = lane_products(query, vectors, places)
         for i in range(_TOGETHER):
-            count = _keep_hit(found[i], keys[rows[i]], similarity, ids, scores, count)
+            score = scaled(found[i], pair_scale(scale, vectors, scales, rows[i]))
+            count = _keep_hit(score, keys[rows[i]], similarity, ids, scores, count)
     for row in candidates[whole:]:
-        [score] = lane_products(query, vectors, (row * dim,))
+        [product] = lane_products(query, vectors, (row * dim,))
+        score = scaled(product, pair_scale(scale, vectors, scales, row))
         count = _keep_hit(score, keys[row], similarity, ids, scores, count)
     return count
 
@@ -222,13 +236,19 @@ def sort_hits(ids, scores, start, stop):
 
 
 @fast_kernel
-def collect_matches(query, vectors, keys, offsets, selected, similarity, allowed, ids, scores):
+def collect_matches(
+    query, vectors, scales, keys, offsets, selected, similarity, allowed, ids, scores
+):
     """Collect the members of the selected units that match, in order; return how many.
 
     Parameters
     ----------
-    query : IN float32 (dim,)
-    vectors : IN float32 (n_vectors, dim)
+    query : IN (dim,)
+        Stored like the vectors.
+    vectors : IN float32, uint16 or int8 (n_vectors, dim)
+        Stored rows; see `StoredRows`.
+    scales : IN float64 (n_vectors,), or (0,) for float32
+        1/‖row‖ of each.
     keys : IN int64 (n_vectors,)
     offsets : IN int64 (n_units + 1,)
         Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
@@ -240,11 +260,13 @@ def collect_matches(query, vectors, keys, offsets, selected, similarity, allowed
     scores : OUT float64, likewise
         Canonical scores.
     """
-    count = 0
+    count, scale = 0, row_scale(query)
     for unit in selected:
         for row in range(offsets[unit], offsets[unit + 1]):
             if is_allowed(row, keys, allowed):
-                count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
+                count = keep_match(
+                    query, scale, vectors, scales, row, keys[row], similarity, ids, scores, count
+                )
     sort_hits(ids, scores, 0, count)
     return count
 
@@ -258,6 +280,7 @@ def search_vectors(
     unit_vectors,
     offsets,
     vectors,
+    scales,
     keys,
     allowed,
     bounds,
@@ -269,15 +292,17 @@ def search_vectors(
 
     Parameters
     ----------
-    queries : IN float32 (n_queries, dim)
+    queries : IN (n_queries, dim)
+        Stored like the vectors.
     tested : IN float32 (n_queries, tested_dim)
-        The queries as the unit test sees them: projected, or as they are.
+        The queries as the unit test sees them: projected, or as unit rows.
     similarity : IN float64
     thresholds : IN float32 (n_tested,)
         Units from the last of them on are visited without a test.
     unit_vectors : IN float32 (n_tested, tested_dim)
     offsets : IN int64 (n_units + 1,)
-    vectors : IN float32 (n_vectors, dim)
+    vectors, scales : IN
+        Of `collect_matches`.
     keys : IN int64 (n_vectors,)
     allowed : IN bool (n_keys,) or (0,)
         Of `is_allowed`.
@@ -289,6 +314,7 @@ def search_vectors(
     n_tested, count = thresholds.shape[0], 0
     for q in range(queries.shape[0]):
         query, visited, members, scored = queries[q], 0, 0, 0
+        scale = row_scale(query)
         bounds[q] = count
         for unit in range(offsets.shape[0] - 1):
             if unit < n_tested and dot(tested[q], unit_vectors[unit]) < thresholds[unit]:
@@ -299,7 +325,9 @@ def search_vectors(
                 if not is_allowed(row, keys, allowed):
                     continue
                 scored += 1
-                count = keep_match(query, vectors, row, keys[row], similarity, ids, scores, count)
+                count = keep_match(
+                    query, scale, vectors, scales, row, keys[row], similarity, ids, scores, count
+                )
         sort_hits(ids, scores, bounds[q], count)
         counts[q, 0], counts[q, 1], counts[q, 2] = n_tested, visited, members
         counts[q, 3], counts[q, 4] = 0, scored

@@ -15,11 +15,13 @@ from memvec.kernels import (
     ALL_ALLOWED,
     MATCH_SLACK,
     Room,
+    UnitRows,
     float32_slack,
     room_for,
     run_blocks,
     search_blocks,
     search_bounded,
+    some_rows,
 )
 from memvec.matches import Matches
 from memvec.search._code_units import CodeUnits
@@ -49,7 +51,7 @@ class Caps:
     radii: Float64Array
 
     @classmethod
-    def around(cls, vectors: Float32Array, offsets: IntArray) -> Caps:
+    def around(cls, vectors: UnitRows, offsets: IntArray) -> Caps:
         """Return a cap for each run of rows, around its mean or its memory vector.
 
         All members score the same on the memory vector of the pseudo-inverse, which makes it the
@@ -57,7 +59,7 @@ class Caps:
         """
         if len(offsets) < 2:
             return cls(np.empty((0, vectors.shape[1]), dtype=np.float32), np.empty(0))
-        members = vectors[: offsets[-1]]
+        members = some_rows(vectors, slice(offsets[-1]))
         directions = memory_vectors(members, offsets, construction="sum", normalised=True)
         least = _least_cosines(members, offsets, directions)
         if np.diff(offsets).max(initial=0) <= _LARGEST_PINV:
@@ -75,9 +77,7 @@ class Caps:
         return np.where(reach < math.pi, np.cos(reach) - slack, -2.0).astype(np.float32)
 
 
-def _least_cosines(
-    vectors: Float32Array, offsets: IntArray, directions: Float32Array
-) -> Float64Array:
+def _least_cosines(vectors: UnitRows, offsets: IntArray, directions: Float32Array) -> Float64Array:
     """Return the least inner product of a run's members with its direction."""
     sizes = np.diff(offsets)
     owner = np.repeat(np.arange(len(sizes)), sizes)
@@ -103,13 +103,13 @@ class BoundedSearch:
     def unit_caps(self) -> Caps:
         """Around the members of each unit that is tested."""
         units = self.cascade.units
-        return Caps.around(units.vectors, units.offsets[: units.n_tested + 1])
+        return Caps.around(units.vectors.unit_rows, units.offsets[: units.n_tested + 1])
 
     @cached_property
     def group_caps(self) -> Caps:
         """Around the members of each group."""
         units = self.cascade.units
-        return Caps.around(units.vectors, units.offsets[units.group_offsets])
+        return Caps.around(units.vectors.unit_rows, units.offsets[units.group_offsets])
 
     def search(
         self,
@@ -130,6 +130,7 @@ class BoundedSearch:
         def some(rows: Float32Array, room: Room) -> int:
             return int(
                 search(
+                    units.vectors.queries(rows),
                     rows,
                     similarity,
                     angle,
@@ -140,7 +141,7 @@ class BoundedSearch:
                     limits[1],
                     units.offsets,
                     *self._code_arguments,
-                    units.vectors,
+                    *units.vectors.for_kernel,
                     units.keys,
                     allowed,
                     *room,

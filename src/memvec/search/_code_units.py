@@ -17,6 +17,7 @@ from memvec.kernels import (
     N_STAGES,
     PREFIX_STAGE,
     Room,
+    StoredRows,
     calibrate_codes,
     centre_queries,
     estimate_scores,
@@ -89,7 +90,7 @@ class CodeUnits:
     centring: Centring = field(default_factory=Centring)
 
     @property
-    def vectors(self) -> Float32Array:
+    def vectors(self) -> StoredRows:
         """The members, in unit order."""
         return self.units.vectors
 
@@ -184,7 +185,9 @@ class CodeUnits:
         search: Callable[..., int] = search_codes
 
         def some(rows: Float32Array, room: Room) -> int:
-            return search(rows, *self._framed(rows), similarity, at, slack, *arrays, allowed, *room)
+            stored = self.vectors.queries(rows)
+            framed = self._framed(rows)
+            return search(stored, rows, *framed, similarity, at, slack, *arrays, allowed, *room)
 
         return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
 
@@ -230,7 +233,7 @@ class CodeUnits:
             self.code_scales,
             self.centring.arrays,
             self._fine_tests,
-            units.vectors,
+            *units.vectors.for_kernel,
             units.keys,
         )
 

@@ -11,6 +11,7 @@ from memvec.guarantee import Thresholds
 from memvec.kernels import (
     ALL_ALLOWED,
     Room,
+    StoredRows,
     calibrate_vectors,
     float32_slack,
     room_for,
@@ -53,7 +54,7 @@ class FloatUnits:
         return cls(units, spread, law)
 
     @property
-    def vectors(self) -> Float32Array:
+    def vectors(self) -> StoredRows:
         """The members, in unit order."""
         return self.units.vectors
 
@@ -102,13 +103,13 @@ class FloatUnits:
         def some(rows: Float32Array, room: Room) -> int:
             return int(
                 search_vectors(
-                    rows,
+                    units.vectors.queries(rows),
                     units.as_tested(rows),
                     similarity,
                     least,
                     units.unit_vectors,
                     units.offsets,
-                    units.vectors,
+                    *units.vectors.for_kernel,
                     units.keys,
                     allowed,
                     *room,

@@ -8,7 +8,7 @@ import numpy as np
 
 from memvec.evaluation import exact_range
 from memvec.guarantee import Thresholds
-from memvec.kernels import ALL_ALLOWED, collect_matches, run_blocks
+from memvec.kernels import ALL_ALLOWED, StoredRows, collect_matches, run_blocks
 from memvec.matches import Matches, MatchRow
 from memvec.search._explain import StageView
 from memvec.types import BoolArray, Float32Array, IntArray
@@ -20,7 +20,7 @@ _MANY_PAIRS = 1 << 20
 
 
 def scan_rows(
-    vectors: Float32Array,
+    vectors: StoredRows,
     ids: IntArray,
     queries: Float32Array,
     similarity: float,
@@ -34,8 +34,8 @@ def scan_rows(
 
     Parameters
     ----------
-    vectors, ids : ndarray
-        Unit rows, and what each is called.
+    vectors, ids : StoredRows, ndarray
+        The rows, and what each is called.
     allowed : ndarray of bool
         By id; all rows may be hits where it is empty.
     n_allowed : int, optional
@@ -50,21 +50,22 @@ def scan_rows(
         every = every.kept(allowed[every.ids]) if len(allowed) else every
         return Matches(every.offsets, every.ids, every.scores, spent)
     offsets, first = np.array([0, len(vectors)]), np.zeros(1, np.int64)
+    stored, rows = vectors.queries(queries), vectors.for_kernel
     found: dict[int, MatchRow] = {}
 
     def answer(start: int, stop: int) -> None:
         kept, scores = np.empty(len(vectors), dtype=np.int64), np.empty(len(vectors))
         for query in range(start, stop):
             n = collect_matches(
-                queries[query], vectors, ids, offsets, first, similarity, allowed, kept, scores
+                stored[query], *rows, ids, offsets, first, similarity, allowed, kept, scores
             )
             found[query] = MatchRow(kept[:n].copy(), scores[:n].copy())
 
     if len(vectors):
         run_blocks(answer, len(queries), _QUERY_BLOCK, threads=threads)
     none = MatchRow(np.empty(0, dtype=np.int64), np.empty(0))
-    rows = [found.get(query, none) for query in range(len(queries))]
-    return Matches.of_rows(rows, spent)
+    answers = [found.get(query, none) for query in range(len(queries))]
+    return Matches.of_rows(answers, spent)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,11 +74,11 @@ class PlainRows:
 
     Attributes
     ----------
-    vectors : ndarray of shape (n_rows, dim)
-        Unit rows.
+    vectors : StoredRows of shape (n_rows, dim)
+        The rows.
     """
 
-    vectors: Float32Array
+    vectors: StoredRows
 
     def __len__(self) -> int:
         return len(self.vectors)
@@ -104,14 +105,14 @@ class PlainRows:
         """Return everything above a similarity, by comparing everything that is allowed."""
         chosen = np.arange(len(self)) if not len(allowed) else np.flatnonzero(allowed)
         if not len(chosen):
-            return scan_rows(self.vectors[:0], chosen, queries, similarity, threads)
+            return scan_rows(self.vectors.some(slice(0)), chosen, queries, similarity, threads)
         rows = np.arange(chosen[0], chosen[-1] + 1)
         # Skipping some rows of a run costs less than copying the others.
         if len(rows) <= 2 * len(chosen):
-            lying = self.vectors[rows[0] : rows[-1] + 1]
+            lying = self.vectors.some(slice(rows[0], rows[-1] + 1))
             some = ALL_ALLOWED if len(rows) == len(chosen) else allowed
             return scan_rows(lying, rows, queries, similarity, threads, some, n_allowed=len(chosen))
-        return scan_rows(self.vectors[chosen], chosen, queries, similarity, threads)
+        return scan_rows(self.vectors.some(chosen), chosen, queries, similarity, threads)
 
     def see(
         self, queries: Float32Array, query_of: IntArray, ids: IntArray

@@ -20,7 +20,7 @@ from memvec.guarantee import (
     Watched,
     significance,
 )
-from memvec.kernels import ALL_ALLOWED, MATCH_SLACK, canonical_score_pairs
+from memvec.kernels import ALL_ALLOWED, MATCH_SLACK, StoredRows, canonical_score_pairs
 from memvec.matches import Matches
 from memvec.metric import LEAST_DISTANCE, radius_of
 from memvec.search._explain import Explanation
@@ -197,7 +197,7 @@ def measure(
 
 def explain(
     source: Source,
-    vector: Float32Array,
+    vector: StoredRows,
     row: int,
     name: int | str,
     query: Float32Array,
@@ -207,8 +207,8 @@ def explain(
 ) -> Explanation:
     """Tell what each stage of a source sees of a query and one of its rows."""
     zero = np.zeros(1, dtype=np.int64)
-    pair = query[np.newaxis], np.ascontiguousarray(vector[np.newaxis])
-    [score] = canonical_score_pairs(*pair, zero, zero)
+    asked = vector.like(query[np.newaxis])
+    [score] = canonical_score_pairs(asked, vector, zero, zero)
     surprise = significance(searched.null_law, float(score), searched.n_candidates)
     told = float(score)
     if searched.metric == "euclidean":

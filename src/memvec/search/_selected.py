@@ -53,6 +53,7 @@ def search_selected(
     """Score the members of selected units, strays and the reserve, without codes."""
     units = cascade.units
     untested = np.arange(units.n_tested, len(units.offsets) - 1)
+    stored = units.vectors.queries(rows)
     answers: dict[int, MatchRow] = {}
     spent = np.zeros((len(rows), N_COUNTS), dtype=np.int64)
 
@@ -62,8 +63,8 @@ def search_selected(
             n_members = int((units.offsets[chosen + 1] - units.offsets[chosen]).sum())
             ids, scores = np.empty(n_members, dtype=np.int64), np.empty(n_members)
             n = collect_matches(
-                rows[query],
-                units.vectors,
+                stored[query],
+                *units.vectors.for_kernel,
                 units.keys,
                 units.offsets,
                 chosen,

@@ -126,7 +126,7 @@ class UnitSource:
         n_allowed = int(np.count_nonzero(allowed)) if len(allowed) else len(self)
         if _SPARSE * n_allowed < len(self):
             chosen = np.flatnonzero(allowed)
-            rows = np.ascontiguousarray(units.vectors[units.places[chosen]])
+            rows = units.vectors.some(units.places[chosen])
             return scan_rows(rows, chosen, queries, similarity, threads)
         rows, keys = units.vectors, units.keys
         return scan_rows(

@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from memvec.codes import Projection
+from memvec.kernels import StoredRows
 from memvec.theory import MatchLaw
 from memvec.types import Float32Array, Float64Array, Int32Array, IntArray
 
@@ -22,8 +23,8 @@ class Units:
 
     Attributes
     ----------
-    vectors : ndarray of shape (n_vectors, dim)
-        The members, unit after unit, float32 unit rows.
+    vectors : StoredRows of shape (n_vectors, dim)
+        The members, unit after unit.
     keys : ndarray of shape (n_vectors,)
         The row of the caller's array that each member came from.
     offsets : ndarray of shape (n_units + 1,)
@@ -46,7 +47,7 @@ class Units:
         one home, and runs are units.
     """
 
-    vectors: Float32Array
+    vectors: StoredRows
     keys: IntArray
     offsets: IntArray
     projection: Projection | None
