@@ -1,4 +1,4 @@
-"""Whether promises are kept, and what they cost: asked, held and paid on six data sets.
+"""Whether promises are kept, and what they cost: asked, held and paid on nine data sets.
 
 Queries of a pool set thresholds and judge them, over many draws. What thresholds cost is measured
 by searches, on one thread, in turns with those of the thresholds that an oracle would pick: the
@@ -23,7 +23,7 @@ from memvec import Index
 from memvec.guarantee import Thresholds
 from memvec.types import Float32Array
 
-SETS = (*SYNTHETIC, *REAL)
+SETS = (*SYNTHETIC, "structured", *REAL)
 RATES = (0.01, 0.05)
 LEVELS = ("model", "expected", "high_probability")
 # Queries with matches that calibrate, at most; half of the pool where it is smaller.

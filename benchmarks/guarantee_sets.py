@@ -11,14 +11,16 @@ from benchmarks.data import (
     image_descriptors,
     planted_queries,
     sentence_vectors,
+    structured_vectors,
     uniform_vectors,
+    word_vectors,
 )
 from memvec import IndexConfig
 from memvec.checks import unit_rows
 from memvec.types import Float32Array, Float64Array
 
 SYNTHETIC = ("uniform", "low-rank", "heavy-tailed", "duplicates")
-REAL = ("wordnet", "tiny-imagenet")
+REAL = ("wordnet", "glove", "tiny-imagenet", "tiny-imagenet-raw")
 # Cosines of planted queries are spread over this share of what lies above the similarity.
 _PLANTED_ABOVE = 0.6
 
@@ -54,11 +56,20 @@ def judged_set(
     """Return a set; None takes the size that it is meant for."""
     if name in SYNTHETIC:
         return _MAKERS[name](n_vectors or 10_000, n_queries or 120_000)
+    if name == "structured":
+        wanted = n_queries or 10_000
+        rows = structured_vectors((n_vectors or 50_000) + wanted, 384)
+        return _held_out("structured vectors", rows, n_vectors, wanted, 0.7)
     if data is None:
         raise ValueError(f"{name} needs the folder of the data.")
     if name == "wordnet":
         rows, _ = sentence_vectors(data)
         return _held_out("WordNet embeddings", rows, n_vectors, n_queries or 10_000, 0.7)
+    if name == "glove":
+        return _held_out("GloVe words", word_vectors(data), n_vectors, n_queries or 10_000, 0.7)
+    if name == "tiny-imagenet-raw":
+        rows = image_descriptors(data, whitened=False)
+        return _held_out("Tiny-ImageNet, raw", rows, n_vectors, n_queries or 5000, 0.8)
     rows = image_descriptors(data, whitened=True)
     return _held_out("Tiny-ImageNet, whitened", rows, n_vectors, n_queries or 5000, 0.3)
 

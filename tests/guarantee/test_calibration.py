@@ -21,21 +21,48 @@ def calibration():
 
 
 def test_stages_are_weighed_by_pairs_just_below_the_threshold(calibration):
-    def direction(similarity):
-        return calibration.family(similarity, 0.05, natural=True).direction
+    def knots(similarity):
+        return calibration.family(similarity, 0.05, natural=True).knots
 
     cascade = calibration.cascades[0]
     for similarity in (0.7, 0.78):
         below = calibration.table.just_below(similarity, 0.1)
         assert below.n_queries >= 200
         shares, most = cascade.stage_shares, cascade.most_slack
-        expected = ThresholdFamily.of_pairs(below, shares, most, 0.05).direction
-        np.testing.assert_array_equal(direction(similarity), expected)
-    assert (direction(0.7) != direction(0.78)).any()
+        expected = ThresholdFamily.of_pairs(below, shares, most, 0.05).knots
+        np.testing.assert_array_equal(knots(similarity), expected)
+    assert (knots(0.7) != knots(0.78)).any()
     # Below the similarity of the build, and where few pairs are near, those of the build serve.
     assert calibration.table.just_below(1.0, 0.1).n_queries < 200
     for similarity in (0.6, 1.0):
-        np.testing.assert_array_equal(direction(similarity), direction(0.7))
+        np.testing.assert_array_equal(knots(similarity), knots(0.7))
+
+
+def test_slack_rises_along_a_family_and_levels_undo_it(calibration):
+    for similarity, miss_rate in ((0.7, 0.05), (0.78, 0.01), (0.3, 0.2)):
+        family = calibration.family(similarity, miss_rate, natural=similarity > 0.5)
+        values = np.linspace(-3.0, 12.0, 61)
+        slack = np.array([family.slack(value) for value in values])
+        free = slack < family.most
+        assert (np.diff(slack, axis=0) > 0)[free[1:]].all()
+        levels = family.levels(slack)
+        for stage in np.flatnonzero(family.used):
+            np.testing.assert_allclose(levels[free[:, stage], stage], values[free[:, stage]])
+        assert np.isneginf(levels[:, ~family.used]).all()
+        assert np.isposinf(
+            family.levels(family.most[np.newaxis] + 1)[0, np.isfinite(family.most)]
+        ).all()
+
+
+def test_each_stage_loses_its_share_at_the_knots_of_a_family(calibration):
+    below = calibration.table.just_below(0.7, 0.1)
+    shares = calibration.cascades[0].stage_shares
+    family = ThresholdFamily.of_pairs(below, shares, np.full(4, np.inf), 0.2)
+    for halvings, knot in enumerate(family.knots[1:4]):
+        for stage in np.flatnonzero(shares):
+            failed = below.needed(below.cosines)[:, stage] > knot[stage]
+            lost = below.weights @ failed / below.weights.sum()
+            assert lost <= shares[stage] * 0.2 * 0.5**halvings
 
 
 def test_a_similarity_in_another_cell_is_solved_once(calibration):

@@ -3,12 +3,12 @@
 The slacks of all stages follow from one number λ, by a `ThresholdFamily`. Natural evidence, the
 matches of the calibration queries, serves cells of similarities (hundredths, and smaller ones near
 1): λ is the smallest with which the promise holds at every similarity of the cell at which enough
-queries have matches, and the stages test at its lower end. Where too few have, matches are planted
-at the ends of wider cells, each of which serves until the next. Ranges nest because a search also
-takes the lines of thresholds of all higher similarities: a stage passes at a lower similarity all
-that it passes at a higher one. A promise with high probability is solved at the similarities of its
-list, on natural evidence alone, and takes the lines of the expected one besides: what is found on
-average is found surely.
+queries have matches. The stages test at its lower end, or below it where few have. Where too few
+have, matches are planted at the ends of wider cells, each of which serves until the next. Ranges
+nest because a search also takes the lines of thresholds of all higher similarities: a stage passes
+at a lower similarity all that it passes at a higher one. A promise with high probability is solved
+at the similarities of its list, on natural evidence alone, and takes the lines of the expected one
+besides: what is found on average is found surely.
 """
 
 from __future__ import annotations
@@ -49,14 +49,19 @@ _SHARES = (0.5, 0.9, 0.99, 1.0)
 # Where neighbours are as far as this, as a share of the similarity of the build, a look at the
 # similarity of the build comes first.
 _FAR = 0.5
+# With so many times 1/ε calibration queries, outliers do not set the slack. Cells with fewer are
+# tested at a lower similarity, at most this much below their own.
+_ENOUGH = 5.0
+_MOST_BELOW = 0.15
 # So few vectors are rather visited than searched without a promise.
 _FEW_VECTORS = 10_000
 
 
 @dataclass(frozen=True)
 class _Anchor:
-    """λ of a cell of similarities; the stages test at `at` or above."""
+    """λ of the cell that begins at a similarity; the stages test at `at`."""
 
+    cell: float
     at: float
     value: float
     natural: bool
@@ -207,7 +212,7 @@ class Calibration:
 
         Those of a natural cell do not depend on the similarity within it, and are kept.
         """
-        key = (anchor.at if anchor.natural else similarity, rule, similarity >= _COPIES)
+        key = (anchor.cell if anchor.natural else similarity, rule, similarity >= _COPIES)
         return self._lines.get(key, lambda: self._solve_lines(similarity, anchor, rule))
 
     def _solve_lines(self, similarity: float, anchor: _Anchor, rule: Rule) -> Thresholds | None:
@@ -216,13 +221,15 @@ class Calibration:
         at = [anchor.at if anchor.natural else similarity]
         family = self.family(anchor.at, rule.miss_rate, natural=anchor.natural)
         slack = [family.slack(anchor.value)]
-        for point, natural in self._points_above(at[0], rule):
-            family = self.family(point, rule.miss_rate, natural=natural)
-            enough = self._covered(point, family, at, slack)
+        above = anchor.cell if anchor.natural else similarity
+        for point, natural in self._points_above(above, rule):
+            tested_at = self._tested_at(point, rule) if natural else point
+            family = self.family(tested_at, rule.miss_rate, natural=natural)
+            enough = self._covered(tested_at, family, at, slack)
             value = self._value_above(point, natural, enough, rule)
             # Where there is too little evidence, a search promises less, and nothing nests.
             if enough < value < math.inf:
-                at.append(point)
+                at.append(tested_at)
                 slack.append(family.slack(value))
         given = np.array(slack) + _ROUNDING
         if similarity >= _COPIES:
@@ -326,41 +333,52 @@ class Calibration:
         return sorted(points)
 
     def _covered(
-        self, point: float, family: ThresholdFamily, at: list[float], slack: list[Float64Array]
+        self, at: float, family: ThresholdFamily, lines: list[float], slack: list[Float64Array]
     ) -> float:
-        """Return the most λ at a point with which nothing passes that the lines do not pass."""
-        relief = np.outer(point - np.array(at), self._least_slopes)
+        """Return the most λ of a line at a similarity that passes nothing which these stop."""
+        relief = np.outer(at - np.array(lines), self._least_slopes)
         levels = family.levels(np.array(slack) + relief)
         return float(levels[:, family.used].min(axis=1).max())
 
     def _value_above(self, point: float, natural: bool, enough: float, rule: Rule) -> float:
         """Return λ of a higher point, or less than `enough` where that much will do."""
-        if natural and (self._tested_at(point, rule, natural), rule, natural) not in self._anchors:
-            assert self.table is not None
-            rows = self.table.above(point)
-            needed = self.family(point, rule.miss_rate, natural=natural).needed(rows, point)
-            if rows.holds(needed, enough, rule.holds, self._since(point, rule)):
+        cell = self._cell(point, rule, natural)
+        if natural and (cell, rule, natural) not in self._anchors:
+            rows, at, since = self._judged(cell, rule)
+            needed = self.family(at, rule.miss_rate, natural=True).needed(rows, at)
+            if rows.holds(needed, enough, rule.holds, since):
                 return -math.inf
         return self._anchor(point, rule, natural).value
 
     def _anchor(self, similarity: float, rule: Rule, natural: bool) -> _Anchor:
         """Return λ of the cell that a similarity lies in."""
-        at = self._tested_at(similarity, rule, natural)
-        return self._anchors.get((at, rule, natural), lambda: self._solve_cell(at, rule, natural))
+        cell = self._cell(similarity, rule, natural)
+        key = (cell, rule, natural)
+        return self._anchors.get(key, lambda: self._solve_cell(cell, rule, natural))
 
-    def _solve_cell(self, at: float, rule: Rule, natural: bool) -> _Anchor:
+    def _solve_cell(self, cell: float, rule: Rule, natural: bool) -> _Anchor:
         if natural:
-            assert self.table is not None
-            rows, since = self.table.above(at), self._since(at, rule)
+            rows, at, since = self._judged(cell, rule)
         elif rule.promise == "high_probability":
             # Its confidence would be one over the draw of a seed.
-            return _Anchor(at, math.inf, natural)
+            return _Anchor(cell, cell, math.inf, natural)
         else:
-            rows, since = self._planting.table(at, rule, FOR_PROMISE), None
+            rows, at, since = self._planting.table(cell, rule, FOR_PROMISE), cell, None
         needed = self.family(at, rule.miss_rate, natural=natural).needed(rows, at)
-        return _Anchor(at, rows.solve(needed, rule.holds, since), natural)
+        return _Anchor(cell, at, rows.solve(needed, rule.holds, since), natural)
 
-    def _tested_at(self, similarity: float, rule: Rule, natural: bool) -> float:
+    def _judged(self, cell: float, rule: Rule) -> tuple[CalibrationTable, float, float | None]:
+        """Return what λ of a natural cell is solved on.
+
+        These are rows, where they are tested, and up to which similarity a promise must hold.
+        """
+        assert self.table is not None
+        rows, at = self.table.above(cell), self._tested_at(cell, rule)
+        if rule.promise == "high_probability":
+            return rows, at, None
+        return rows, at, min(upper_end(cell), self._natural_range(rule)[1])
+
+    def _cell(self, similarity: float, rule: Rule, natural: bool) -> float:
         """Return the lower end of the cell that a similarity is solved with."""
         if rule.promise == "high_probability":
             return similarity
@@ -368,11 +386,25 @@ class Calibration:
             return max(lower_end(similarity), self._natural_range(rule)[0])
         return planted_end(similarity) or similarity
 
-    def _since(self, at: float, rule: Rule) -> float | None:
-        """Return up to which similarity a promise must hold that is solved from `at` on."""
+    def _tested_at(self, similarity: float, rule: Rule) -> float:
+        """Return the similarity at which the stages test for the natural cell of another.
+
+        Few queries allow for few misses or none, so that outliers set λ. An outlier scores low on
+        its unit however near it is: the higher the similarity tested at, the more slack it needs,
+        and all other units have as much. So cells with few queries are tested at the similarity
+        of the build, and lower similarities, which take their lines, pay little for them.
+        """
+        cell = self._cell(similarity, rule, natural=True)
         if rule.promise == "high_probability":
-            return None
-        return min(upper_end(at), self._natural_range(rule)[1])
+            return cell
+        enough, best = math.ceil(_ENOUGH / rule.miss_rate), self._best_cosines
+        if len(best) < enough:
+            return cell
+        known = lower_end(min(float(best[-enough]) + MATCH_SLACK, 1.0))
+        if cell <= known:
+            return cell
+        lowest = max(self._natural_range(rule)[0], cell - _MOST_BELOW)
+        return max(min(known, self.designed_for), lowest)
 
     def _is_known(self, similarity: float) -> bool:
         """Tell whether all matches of the calibration queries were looked for."""

@@ -12,10 +12,14 @@ from memvec.guarantee._bounds import Rule
 from memvec.guarantee._cascade import Cascade, joint_shares
 from memvec.guarantee._planting import Planting
 from memvec.guarantee._table import CalibrationTable
+from memvec.lazy import special
 from memvec.types import BoolArray, Float64Array
 
-# A stage that hardly misses anything is still given this much, in standard deviations.
-_LEAST_DIRECTION = 0.5
+# A stage that hardly misses anything is still given this much where λ is 1, in standard deviations,
+# and at each further knot of the curve this much more: there are no pairs to tell of its far end.
+_LEAST_SLACK, _LEAST_STEP = 0.5, 0.1
+# From there on, the pairs that are lost are halved so many times.
+_HALVINGS = 5
 # What is planted for the family is drawn apart from what is planted for the promise.
 FOR_PROMISE, FOR_FAMILY = 0, 1
 # Pairs this much below a similarity are spare, if so many queries have some.
@@ -26,36 +30,42 @@ _MOST_KEPT = 4 << 20
 
 @dataclass(frozen=True, eq=False)
 class ThresholdFamily:
-    """The slack of each stage, as a function of one number λ: a direction times λ, up to a limit.
+    """The slack of each stage, as a function of one number λ: a curve through knots, up to a limit.
+
+    Where λ is 1, each stage alone loses its share of the pairs that may be lost, and half as many
+    at each further knot. Outliers of units need far more slack than codes of members, so that the
+    proportions between the stages change along the way. Beyond its ends the curve goes on straight.
 
     Attributes
     ----------
     shares : ndarray of shape (n_stages,)
         The part of each stage in the pairs that are lost; 0 for a stage that tests nothing.
-    direction : ndarray of shape (n_stages,)
-        κ, how strict the stages are against each other.
+    knots : ndarray of shape (n_knots, n_stages)
+        The slack at λ = 0, 1, 2, …, rising; none at 0.
     most : ndarray of shape (n_stages,)
         The largest slack of each stage. Codes of single vectors have Gaussian noise, so there is a
-        number of standard deviations that none needs; a stage that tests units has no such limit.
+        number of standard deviations that none needs, and their curve follows from one knot; a
+        stage that tests units has no such limit.
 
     Examples
     --------
-    >>> family = ThresholdFamily(np.full(2, 0.5), np.array([1.0, 2.0]), np.array([np.inf, 5.0]))
-    >>> family.slack(3.0).tolist()
-    [3.0, 5.0]
-    >>> family.levels(np.array([[3.0, 4.0], [3.0, 6.0]])).tolist()
-    [[3.0, 2.0], [3.0, inf]]
+    >>> knots = np.array([[0.0, 0.0], [1.0, 2.0], [4.0, 3.0]])
+    >>> family = ThresholdFamily(np.full(2, 0.5), knots, np.array([np.inf, 3.5]))
+    >>> family.slack(1.5).tolist(), family.slack(3.0).tolist()
+    ([2.5, 2.5], [7.0, 3.5])
+    >>> family.levels(np.array([[2.5, 2.0], [-1.0, 4.0]])).tolist()
+    [[1.5, 1.0], [-1.0, inf]]
     """
 
     shares: Float64Array
-    direction: Float64Array
+    knots: Float64Array
     most: Float64Array
 
     @classmethod
     def of_pairs(
         cls, pairs: CalibrationTable, shares: Float64Array, most: Float64Array, miss_rate: float
     ) -> ThresholdFamily:
-        """Return the family through the slack with which each stage alone loses its share.
+        """Return the family through the slacks with which each stage alone loses its share.
 
         Parameters
         ----------
@@ -64,14 +74,20 @@ class ThresholdFamily:
         shares, most
             As above.
         miss_rate : float
-            ε, of which each stage has its share.
+            ε, of which each stage has its share where λ is 1.
         """
         needed = pairs.needed(pairs.cosines)
-        quantiles = [
-            pairs.quantile(needed[:, stage], share * miss_rate)
-            for stage, share in enumerate(shares)
-        ]
-        return cls(shares, np.maximum(quantiles, _LEAST_DIRECTION), most)
+        steps = _LEAST_STEP * np.arange(_HALVINGS + 2)
+        knots = np.tile(steps[:, np.newaxis], len(shares))
+        for stage in np.flatnonzero(shares > 0).tolist():
+            lost = shares[stage] * miss_rate * 0.5 ** np.arange(_HALVINGS + 1)
+            slack = pairs.quantiles(needed[:, stage], lost)
+            slack[0] = max(slack[0], _LEAST_SLACK)
+            if np.isfinite(most[stage]):
+                slack = slack[0] * special.ndtri(lost) / special.ndtri(lost[0])
+            # What rises by a step at least is what still rises without the steps.
+            knots[1:, stage] = np.maximum.accumulate(slack - steps[1:]) + steps[1:]
+        return cls(shares, knots, most)
 
     @property
     def used(self) -> BoolArray:
@@ -80,15 +96,23 @@ class ThresholdFamily:
 
     def slack(self, value: float) -> Float64Array:
         """Return the slack of each stage at λ."""
-        return np.minimum(value * self.direction, self.most)
+        knot = int(np.clip(np.floor(value), 0, len(self.knots) - 2))
+        low, high = self.knots[knot], self.knots[knot + 1]
+        return np.asarray(np.minimum(low + (value - knot) * (high - low), self.most))
 
     def levels(self, slack: Float64Array) -> Float64Array:
         """Return the λ at which each stage has a given slack, shape (n, n_stages) like the slack.
 
         It is ∞ where none gives that much, and −∞ for stages that test nothing.
         """
-        levels = np.where(slack > self.most, np.inf, slack / self.direction)
-        return np.where(self.used, levels, -np.inf)
+        levels = np.full_like(slack, -np.inf)
+        for stage in np.flatnonzero(self.used).tolist():
+            knots, given = self.knots[:, stage], slack[:, stage]
+            knot = np.clip(np.searchsorted(knots, given) - 1, 0, len(knots) - 2)
+            low = knots[knot]
+            level = knot + (given - low) / (knots[knot + 1] - low)
+            levels[:, stage] = np.where(given > self.most[stage], np.inf, level)
+        return levels
 
     def needed(self, pairs: CalibrationTable, at: float | Float64Array) -> Float64Array:
         """Return the λ that each pair needs to pass all stages, tested at a similarity."""

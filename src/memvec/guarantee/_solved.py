@@ -35,7 +35,7 @@ from memvec.types import Float64Array
 
 SOLVED = "solved"
 # Raised with every change of what is solved from the same evidence: older plans are solved anew.
-_SOLVER = 1
+_SOLVER = 2
 # Plans of one calibration that are kept, of a few kilobytes each: those asked for first.
 _MOST_PLANS = 64
 # A plan has a line for each cell above its similarity, at most, and for each listed similarity.
@@ -159,7 +159,7 @@ def _as_json(plan: Plan) -> dict[str, Any] | None:
     needed: list[Any] = []
     if plan.needed is not None:
         family = plan.needed.family
-        needed = [[plan.needed.at, plan.needed.limit], family.shares, family.direction, family.most]
+        needed = [[plan.needed.at, plan.needed.limit], family.shares, family.most, *family.knots]
     fields = {
         "at": _texts(plan.thresholds.at),
         "slack": [_texts(line) for line in plan.thresholds.slack],
@@ -196,7 +196,10 @@ def _needed_slack(stored: list[Any], similarity: float, n_stages: int) -> Needed
     if not stored:
         return None
     at, limit = _numbers(stored[0], (2,)).tolist()
-    family = ThresholdFamily(*_numbers(stored[1:], (3, n_stages)))
+    shares, most, *knots = _numbers(stored[1:], (len(stored) - 1, n_stages))
+    family = ThresholdFamily(shares, np.array(knots), most)
+    if len(knots) < 2 or (np.diff(family.knots, axis=0) <= 0).any():
+        raise ValueError("a family that does not rise")
     return NeededSlack(similarity, at, family, limit)
 
 

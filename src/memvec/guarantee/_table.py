@@ -217,12 +217,12 @@ class CalibrationTable:
         """Tell whether a rule holds with a given λ; the arguments are those of `solve`."""
         return len(self) > 0 and _Prefixes.of(self, since).all_hold(needed > value, holds)
 
-    def quantile(self, values: Float64Array, share: float) -> float:
-        """Return the value that this share of matches exceeds, queries counting alike."""
+    def quantiles(self, values: Float64Array, shares: Float64Array) -> Float64Array:
+        """Return the values that these shares of matches exceed, queries counting alike."""
         order = np.argsort(-values, kind="stable")
         exceeding = np.cumsum(self.weights[order]) / self.weights.sum()
-        last = min(int(np.searchsorted(exceeding, share)), len(order) - 1)
-        return float(values[order[last]])
+        last = np.minimum(np.searchsorted(exceeding, shares), len(order) - 1)
+        return np.asarray(values[order[last]])
 
 
 @dataclass(frozen=True, eq=False)
