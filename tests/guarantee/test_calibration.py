@@ -50,14 +50,14 @@ def test_slack_rises_along_a_family_and_levels_undo_it(calibration):
             np.testing.assert_allclose(levels[free[:, stage], stage], values[free[:, stage]])
         assert np.isneginf(levels[:, ~family.used]).all()
         assert np.isposinf(
-            family.levels(family.most[np.newaxis] + 1)[0, np.isfinite(family.most)]
+            family.levels(family.most[np.newaxis] + 1)[0, np.isfinite(family.most) & family.used]
         ).all()
 
 
 def test_each_stage_loses_its_share_at_the_knots_of_a_family(calibration):
     below = calibration.table.just_below(0.7, 0.1)
     shares = calibration.cascades[0].stage_shares
-    family = ThresholdFamily.of_pairs(below, shares, np.full(4, np.inf), 0.2)
+    family = ThresholdFamily.of_pairs(below, shares, np.full(len(shares), np.inf), 0.2)
     for halvings, knot in enumerate(family.knots[1:4]):
         for stage in np.flatnonzero(shares):
             failed = below.needed(below.cosines)[:, stage] > knot[stage]

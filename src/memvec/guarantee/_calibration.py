@@ -336,9 +336,12 @@ class Calibration:
         self, at: float, family: ThresholdFamily, lines: list[float], slack: list[Float64Array]
     ) -> float:
         """Return the most λ of a line at a similarity that passes nothing which these stop."""
-        relief = np.outer(at - np.array(lines), self._least_slopes)
-        levels = family.levels(np.array(slack) + relief)
-        return float(levels[:, family.used].min(axis=1).max())
+        relief = at - np.array(lines)
+        slopes = np.where(family.used, self._least_slopes, 0.0)
+        levels = family.levels(np.array(slack) + np.outer(relief, slopes))
+        covered = levels[:, family.used].min(axis=1)
+        # Units of larger slopes gain more than the least by a test at a lower similarity.
+        return float(np.where(relief < 0, -np.inf, covered).max())
 
     def _value_above(self, point: float, natural: bool, enough: float, rule: Rule) -> float:
         """Return λ of a higher point, or less than `enough` where that much will do."""
