@@ -80,6 +80,15 @@ def test_same_command_again_adds_nothing(things):
     assert run(*again) == "Added 0 items, 30 were there already; things.mv holds 30.\n"
 
 
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_rounded_vectors_are_there_already(folder, vectors, dtype):
+    np.save("v.npy", vectors)
+    run("create", "small.mv", "--dim", vectors.shape[1], "--dtype", dtype)
+    assert run_json("add", "small.mv", "v.npy")["added"] == len(vectors)
+    again = run_json("add", "small.mv", "v.npy")
+    assert (again["added"], again["unchanged"]) == (0, len(vectors))
+
+
 def test_half_of_a_file_that_is_there_is_not_doubled(empty, vectors):
     np.save("v.npy", vectors)
     with memvec.open(empty) as collection:

@@ -25,6 +25,17 @@ def test_create_says_what_it_made(folder):
     assert (made["dim"], made["config"]["unit_size"], made["config"]["codes"]) == (3, 7, "none")
 
 
+def test_create_takes_what_vectors_are_stored_in(folder):
+    assert run_json("create", "a.mv", "--dim", 3)["dtype"] == "float32"
+    assert run_json("create", "b.mv", "--dim", 3, "--dtype", "int8")["dtype"] == "int8"
+    assert run_json("info", "b.mv")["dtype"] == "int8"
+    assert "3, int8" in run("info", "b.mv")
+    output = run("create", "c.mv", "--dim", 3, "--dtype", "int4", code=2)
+    assert "Invalid value for '--dtype': 'int4' is not one of" in output
+    output = run("create", "c.mv", "--dim", 100_000, "--dtype", "int8", code=2)
+    assert "'--dtype': it must be 'float32' or 'float16' for more than 65,536 dim" in output
+
+
 def test_create_refuses_what_is_there(things):
     output = run("create", things, "--dim", DIM, code=2)
     assert "Invalid value for 'COLLECTION': things.mv is a collection already." in output

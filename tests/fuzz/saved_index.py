@@ -18,6 +18,7 @@ from fuzz.damage import Rng
 from fuzz.forgery import FORGERIES
 from memvec import Index, IndexConfig
 from memvec.storage import open_folder, write_folder
+from memvec.types import RowType
 
 # Read in part only by an opening without `verify`: a flipped bit may change an answer.
 LARGE = {"vectors.npy", "codes.npy", "fine_codes.npy", "prefix.npy", "unit_vectors.npy"}
@@ -36,12 +37,15 @@ CONFIGS = {
     ),
     "random units with codes": IndexConfig(assignment="random", unit_size=4, reserve=0),
     "float32 units": IndexConfig(codes="none", unit_size=6, reserve=100),
+    "rows of int8": IndexConfig(assignment="kmeans", unit_size=8, reserve=100),
+    "rows of float16": IndexConfig(codes="none", unit_size=6),
     "projected": IndexConfig(
         assignment="kmeans", units_per_vector=2, unit_size=8, pca_dim=70, whiten=True
     ),
 }
+DTYPES: dict[str, RowType] = {"rows of int8": "int8", "rows of float16": "float16"}
 # A projected index takes ten times as long to answer.
-_SHARES = [0.35, 0.3, 0.27, 0.08]
+_SHARES = [0.25, 0.2, 0.17, 0.2, 0.1, 0.08]
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,8 @@ def subject(name: str, workshop: Path) -> Subject:
     rng = np.random.default_rng(5)
     rows = around(rng.standard_normal((60, 130)), 0.5, 6, 700).astype(np.float32)
     queries = around(rows[:12], 0.03, 7, 12).astype(np.float32)
-    index = Index.build(rows, similarity=SIMILARITY, config=CONFIGS[name])
+    dtype = DTYPES.get(name, "float32")
+    index = Index.build(rows, similarity=SIMILARITY, dtype=dtype, config=CONFIGS[name])
     folder = workshop / "whole" / name.replace(" ", "-")
     folder.parent.mkdir(exist_ok=True)
     index.save(folder)

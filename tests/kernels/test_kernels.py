@@ -52,6 +52,23 @@ def test_candidates_that_match_are_kept_with_their_canonical_scores(seed, dim, n
     assert list(zip(ids[1:count].tolist(), scores[1:count].tolist(), strict=True)) == expected
 
 
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_damaged_row_is_no_hit_and_harms_no_others(value):
+    """Hits are put in order by their scores: NaN has no place among them."""
+    rows = np.ones((40, 4), dtype=np.float32) / 2
+    rows[7] = value * np.array([1, -1, 1, -1], dtype=np.float32)
+    query, keys = rows[0], np.arange(40)
+    ids, scores = np.empty(40, dtype=np.int64), np.empty(40)
+    places, allowed = (np.array([0, 40]), np.array([0])), np.empty(0, dtype=bool)
+    expected = [row for row in range(40) if row != 7]
+    with np.errstate(invalid="ignore"):
+        n = collect_matches(query, rows, np.empty(0), keys, *places, 0.5, allowed, ids, scores)
+    assert ids[:n].tolist() == expected
+    wide, candidates = query.astype(np.float64), np.arange(40, dtype=np.int32)
+    n = keep_matches(wide, 1.0, candidates, rows, np.empty(0), keys, 0.5, ids, scores, 0)
+    assert ids[:n].tolist() == expected
+
+
 @settings(deadline=None)
 @given(seed=seeds, dim=st.integers(1, 40))
 def test_products_by_lanes_mean_the_canonical_score(seed, dim):

@@ -46,7 +46,7 @@ def _keep_hit(score, key, similarity, ids, scores, count):
 
     Hits beyond the capacity of `ids` are counted and not written: the caller asks again with more.
     """
-    if score < similarity - MATCH_SLACK:
+    if not score >= similarity - MATCH_SLACK:  # nor NaN, of a row that is damaged
         return count
     if count < ids.shape[0]:
         ids[count] = key
