@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 import naive
 from memvec.codes import FineCodes
 from memvec.kernels import rotate_rows
-from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
+from memvec.kernels._bits import half_level_product, level_product
+from memvec.kernels._fine import (
+    fine_limit,
+    fine_product,
+    fine_queries,
+    members_by_fine_codes,
+)
 from strategies import seeds
 
 
@@ -45,3 +51,25 @@ def test_limit_is_the_lowest_of_all_lines():
     assert fine_limit(slack, at, np.float32(0.1), np.float32(10.0)) == np.float32(4.0)
     everything = np.array([1.0, np.inf], np.float32)
     assert fine_limit(everything, at, np.float32(0.1), np.float32(10.0)) == -np.inf
+
+
+@settings(deadline=None, max_examples=40)
+@given(seed=seeds, n_words=st.integers(1, 9), row=st.integers(0, 2))
+def test_products_of_levels_equal_their_meaning(seed, n_words, row):
+    """At the largest levels and entries, too: nothing overflows."""
+    rng = np.random.default_rng(seed)
+    dim = 64 * n_words
+    entries = rng.integers(-127, 128, dim).astype(np.int16)
+    codes = rng.integers(0, 256, (3, dim)).astype(np.uint8)
+    codes[0], entries[: dim // 2] = 255, 127
+    halves = np.ascontiguousarray(codes[:, : dim // 2])
+    offset = np.int32(7)
+    assert fine_product(codes, row, entries, offset) == (
+        2 * level_product(codes, row * dim, entries) - 7
+    )
+    assert fine_product(halves, row, entries, offset) == (
+        2 * half_level_product(halves, row * dim // 2, entries) - 7
+    )
+    levels = naive.unpack_fine(halves[row], dim)
+    assert half_level_product(halves, row * dim // 2, entries) == np.dot(levels, entries)
+    assert level_product(codes, row * dim, entries) == np.dot(codes[row].astype(int), entries)

@@ -6,24 +6,26 @@ from hypothesis import given, settings
 
 import naive
 from memvec import Index, IndexConfig
+from memvec.errors import InvalidValueError
 from memvec.guarantee import Thresholds
 from strategies import cloud, seeds, two_homes
 
 ANYTHING = -2.0
+TWO = {"units_per_vector": 2, "unit_size": 16, "member_bits": 1}
 CONFIGS = {
-    "units": IndexConfig(units_per_vector=2, unit_size=16, reserve=30),
-    "groups": IndexConfig(units_per_vector=2, unit_size=16, levels=2, group_size=100, reserve=30),
-    "sign": IndexConfig(units_per_vector=2, unit_size=16, codes="sign", reserve=0),
-    "projected": IndexConfig(units_per_vector=2, unit_size=16, center=True, pca_dim=100, reserve=0),
-    "centred": IndexConfig(units_per_vector=2, unit_size=16, center=True, reserve=30),
-    "centred groups": IndexConfig(
-        units_per_vector=2, unit_size=16, levels=2, group_size=100, center=True, reserve=30
-    ),
+    "units": IndexConfig(**TWO, reserve=30),
+    "groups": IndexConfig(**TWO, levels=2, group_size=100, reserve=30),
+    "fine": IndexConfig(**TWO | {"member_bits": 3}, reserve=0),
+    "sign": IndexConfig(**TWO, codes="sign", reserve=0),
+    "projected": IndexConfig(**TWO, center=True, pca_dim=100, reserve=0),
+    "centred": IndexConfig(**TWO, center=True, reserve=30),
+    "centred groups": IndexConfig(**TWO, levels=2, group_size=100, center=True, reserve=30),
 }
 SIMILARITY = 0.2
 ROWS, QUERIES = cloud(1, n=400, dim=220, near=2.4), cloud(2, n=20, dim=220, near=2.4)
-# Groups, units, first words, whole and fine codes: so strict that some pairs pass at one home only.
-SLACK = np.array([0.5, -0.5, 0.5, 1.0, 30.0])
+# Groups, units, first words, whole codes and fine codes: so strict that some pairs pass at one home
+# only.
+SLACK = np.array([0.5, -0.5, 0.5, 1.0, 9.0])
 LINES = {
     "one": Thresholds.one(SIMILARITY, SLACK),
     "three": Thresholds(np.array([0.1, 0.2, 0.3]), np.stack([SLACK - 1, SLACK, SLACK + 1])),
@@ -35,7 +37,9 @@ def index(request):
     return Index.build(ROWS, similarity=SIMILARITY, config=CONFIGS[request.param])
 
 
-without_groups = pytest.mark.parametrize("index", ["units", "sign", "projected"], indirect=True)
+without_groups = pytest.mark.parametrize(
+    "index", ["units", "fine", "sign", "projected"], indirect=True
+)
 
 
 def guests_of(units):
@@ -224,3 +228,8 @@ def test_explanations_agree_with_searches_away_from_the_design(similarity):
         for key in np.flatnonzero(truth[query])[:60]:
             told = index.explain(queries[query], key, similarity)
             assert told.returned == (key in found.ids)
+
+
+def test_thresholds_of_other_stages_are_refused(index):
+    with pytest.raises(InvalidValueError, match="of 5 stages. Got 4"):
+        index.source.search(QUERIES, 0.5, Thresholds.one(0.5, np.full(4, np.inf)), 1)

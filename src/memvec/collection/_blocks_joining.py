@@ -140,7 +140,7 @@ def _solved(work: WorkFolder) -> Plan:
     table = None
     if len(work.load(DRAWN)):
         found = [CalibrationTable(**open_folder(work.table(block))[0]) for block in indexed]
-        merged = CalibrationTable.merged(found)
+        merged = CalibrationTable.merged([table.with_all_stages() for table in found])
         table = merged if len(merged) else None
     first = opened[0].evidence
     states = " ".join(index.evidence.state for index in opened)

@@ -22,7 +22,6 @@ from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.collection._segment import Segment
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable
-from memvec.kernels import N_STAGES, STAGES_BEFORE_FINE
 from memvec.types import BoolArray
 
 # Strangers that are asked of a new segment, and the new ones of all others: the lowest of so many
@@ -189,7 +188,7 @@ def _unpacked(blob: bytes) -> CalibrationTable:
         raise ValueError(f"it has {len(arrays)} columns")
     table = CalibrationTable(*arrays)
     _check_columns(table)
-    return table.with_stages(N_STAGES) if table.n_stages == STAGES_BEFORE_FINE else table
+    return table.with_all_stages()
 
 
 def _check_columns(table: CalibrationTable) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from memvec.errors import InvalidValueError
 from memvec.guarantee._bounds import Holds
-from memvec.kernels import MATCH_SLACK
+from memvec.kernels import MATCH_SLACK, N_STAGES, STAGES_BEFORE_FINE
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 
@@ -89,9 +89,11 @@ class CalibrationTable:
         """Stages that have seen the rows."""
         return int(self.scores.shape[1])
 
-    def with_stages(self, n_stages: int) -> CalibrationTable:
-        """Return the same rows with more stages, which let everything pass."""
-        more = (len(self), n_stages - self.n_stages)
+    def with_all_stages(self) -> CalibrationTable:
+        """Return the same rows with a stage of fine codes, which a stored table may not have."""
+        if self.n_stages != STAGES_BEFORE_FINE:
+            return self
+        more = (len(self), N_STAGES - STAGES_BEFORE_FINE)
         passed, none = np.full(more, np.inf, np.float32), np.zeros(more, np.float32)
         return dataclasses.replace(
             self,

@@ -18,7 +18,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
 from memvec.index._validity import ROW_SCALES, UNSUMMED, check_arrays, has_table
-from memvec.kernels import N_STAGES, STAGES_BEFORE_FINE, StoredRows
+from memvec.kernels import StoredRows
 from memvec.search import (
     SHIFT_ARRAYS,
     Centring,
@@ -199,9 +199,8 @@ def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:
         raise ValueError(
             f"the checksum (CRC-32) of the calibration is {found!r}, saved was {saved!r}."
         )
-    if table is not None and table.n_stages == STAGES_BEFORE_FINE:
-        table = table.with_stages(N_STAGES)
     law = NullLaw(arrays["null_cosines"], settings.pop("null_dimension"))
+    table = None if table is None else table.with_all_stages()
     return Evidence(table=table, null_law=law, **settings)
 
 

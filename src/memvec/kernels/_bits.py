@@ -79,3 +79,25 @@ def no_product(row):
 def plus_product(total, left, right):
     """Return an inner product with the product of two more entries, in the type of `total`."""
     return total + widened(left) * widened(right)
+
+
+def level_product(codes, place, entries):
+    """Return Σ uᵢqᵢ of a fine code of a byte an entry, and a query of whole numbers.
+
+    Parameters
+    ----------
+    codes : IN uint8, of any shape
+    place : IN int
+        Where in ``codes.flat`` the code begins.
+    entries : IN int16 (dim,)
+        At most 127 in magnitude; dim is a multiple of 64.
+    """
+    code = codes.reshape(-1)[place : place + len(entries)]
+    return sum(int(u) * int(q) for u, q in zip(code, entries, strict=True))
+
+
+def half_level_product(codes, place, entries):
+    """Return the same of a code of half a byte an entry: first all low halves, then all high."""
+    code = codes.reshape(-1)[place : place + len(entries) // 2]
+    levels = [int(byte) & 15 for byte in code] + [int(byte) >> 4 for byte in code]
+    return sum(u * int(q) for u, q in zip(levels, entries, strict=True))

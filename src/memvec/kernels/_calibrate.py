@@ -121,7 +121,7 @@ def _see_fine(queries, query_of, row_of, fine, scores, slopes):
     entries, offsets, steps = fine_queries(queries, flips, n_levels)
     for pair in range(query_of.shape[0]):
         q, row = query_of[pair], row_of[pair]
-        product = fine_product(codes[row], entries[q], offsets[q])
+        product = fine_product(codes, row, entries[q], offsets[q])
         scores[pair] = np.float32(product) / (steps[q] * scales[row] * noise)
         slopes[pair] = np.float32(1.0) / noise
 

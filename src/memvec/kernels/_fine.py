@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, prefetch
+from memvec.kernels._bits import borrowed, half_level_product, level_product, prefetch
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._rotation import rotate
 
 # Rows may be made longer or shorter by these factors before they are rounded; the best is kept.
 _LENGTHS = (1.0, 0.9, 1.1, 1.2)
 # Members whose codes are asked for ahead of their test.
-_AHEAD = 8
+_AHEAD = 16
 # Bytes that are asked for at once.
 _LINE = 64
 # A query's entries are whole numbers of at most this magnitude; sums of products stay below 2³⁰.
@@ -104,19 +104,14 @@ def fine_queries(queries, flips, n_levels):
 
 
 @inner_kernel
-def fine_product(code, entries, offset):
-    """Return vᵀq′ of a code and a query of `fine_queries`, an int32."""
-    total = np.int32(0)
-    n_bytes = code.shape[0]
-    if n_bytes == entries.shape[0]:
-        for j in range(n_bytes):
-            total += np.int32(code[j]) * np.int32(entries[j])
+def fine_product(codes, row, entries, offset):
+    """Return vᵀq′ of a row's code and a query of `fine_queries`, an int32."""
+    place = row * codes.shape[1]
+    if codes.shape[1] == entries.shape[0]:
+        total = level_product(codes, place, entries)
     else:
-        low, high = entries[:n_bytes], entries[n_bytes:]
-        for j in range(n_bytes):
-            total += np.int32(code[j] & np.uint8(15)) * np.int32(low[j])
-            total += np.int32(code[j] >> np.uint8(4)) * np.int32(high[j])
-    return np.int32(2) * total - offset
+        total = half_level_product(codes, place, entries)
+    return np.int32(2 * total - offset)
 
 
 @inner_kernel
@@ -150,11 +145,12 @@ def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vec
     n_bytes, dim, count = codes.shape[1], vectors.shape[1], 0
     for i in range(candidates.shape[0]):
         if i + _AHEAD < candidates.shape[0]:
-            ahead = np.int64(candidates[i + _AHEAD]) * n_bytes
-            for position in range(ahead, ahead + n_bytes, _LINE):
+            ahead = np.int64(candidates[i + _AHEAD])
+            for position in range(ahead * n_bytes, (ahead + 1) * n_bytes, _LINE):
                 prefetch(codes, position)
+            prefetch(scales, ahead)
         row = np.int64(candidates[i])
-        product = fine_product(codes[row], entries, offset)
+        product = fine_product(codes, row, entries, offset)
         if np.float32(product) >= limit * scales[row]:
             candidates[count] = candidates[i]
             count += 1

@@ -12,8 +12,10 @@ from numba.extending import lower_builtin, type_callable
 
 from memvec.kernels._bits import (
     borrowed,
+    half_level_product,
     has_scales,
     lane_products,
+    level_product,
     no_product,
     plus_product,
     popcount,
@@ -274,3 +276,63 @@ def _plus_product(context: Any, builder: Any, signature: Any, arguments: Any) ->
     if total == types.float32:
         return builder.fadd(arguments[0], builder.fmul(left, right))
     return builder.add(arguments[0], builder.mul(left, right))
+
+
+# Bytes of a fine code that are taken at once; the words of a query's entries then fill a register.
+_BYTES = 32
+_WORDS, _TOTALS = (ir.VectorType(ir.IntType(bits), _BYTES) for bits in (16, 32))
+
+
+@type_callable(level_product)
+@type_callable(half_level_product)
+def _type_level_product(context: Any) -> Any:
+    def typed(codes: Any, place: Any, entries: Any) -> Any:
+        if (codes.layout, entries.layout) != ("C", "C"):
+            return None
+        return types.int32(codes, types.intp, entries)
+
+    return typed
+
+
+@lower_builtin(level_product, types.Array, types.intp, types.Array)
+def _level_product(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _sum_of_levels(context, builder, signature, arguments, halves=False)
+
+
+@lower_builtin(half_level_product, types.Array, types.intp, types.Array)
+def _half_level_product(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    return _sum_of_levels(context, builder, signature, arguments, halves=True)
+
+
+def _sum_of_levels(
+    context: Any, builder: Any, signature: Any, arguments: Any, *, halves: bool
+) -> Any:
+    """Return Σ uᵢqᵢ. A product of 255 and 127 fits in 16 bits, and so do two of 15 and 127."""
+    codes, entries = (
+        context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 2)
+    )
+    code = builder.gep(codes.data, [arguments[1]])
+    dim = cgutils.unpack_tuple(builder, entries.shape, 1)[0]
+    n_bytes = builder.lshr(dim, _NUMBER(1)) if halves else dim
+    total = cgutils.alloca_once_value(builder, ir.Constant(_TOTALS, [0] * _BYTES))
+
+    def some(data: Any, position: Any, kind: Any) -> Any:
+        place = builder.bitcast(builder.gep(data, [position]), kind.as_pointer())
+        return builder.load(place, align=1)
+
+    with cgutils.for_range_slice(builder, _NUMBER(0), n_bytes, _NUMBER(_BYTES)) as (at, _):
+        levels = builder.zext(some(code, at, ir.VectorType(ir.IntType(8), _BYTES)), _WORDS)
+        own = some(entries.data, at, _WORDS)
+        if halves:
+            low = builder.and_(levels, ir.Constant(_WORDS, [15] * _BYTES))
+            high = builder.lshr(levels, ir.Constant(_WORDS, [4] * _BYTES))
+            others = some(entries.data, builder.add(at, n_bytes), _WORDS)
+            products = builder.add(builder.mul(low, own), builder.mul(high, others))
+        else:
+            products = builder.mul(levels, own)
+        builder.store(builder.add(builder.load(total), builder.sext(products, _TOTALS)), total)
+    function = ir.FunctionType(ir.IntType(32), [_TOTALS])
+    add_up = cgutils.get_or_insert_function(
+        builder.module, function, f"llvm.vector.reduce.add.v{_BYTES}i32"
+    )
+    return builder.call(add_up, [builder.load(total)])

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from memvec import checks
 from memvec.codes import CodeSpace, FineCodes
 from memvec.guarantee import Thresholds
 from memvec.kernels import (
@@ -181,6 +182,8 @@ class CodeUnits:
     ) -> Matches:
         """Return the matches of all queries."""
         at, slack = thresholds.for_kernel
+        if len(slack) != N_STAGES:  # a kernel would read beyond them
+            raise checks.bad_value("thresholds", "search", f"of {N_STAGES} stages", len(slack))
         arrays = self._searched
         search: Callable[..., int] = search_codes
 
