@@ -23,6 +23,21 @@ def test_unit_rows_are_idempotent_bit_by_bit():
     np.testing.assert_array_equal(checks.unit_rows(rows, "v", "f"), rows)
 
 
+@given(seed=seeds, dim=st.integers(1, 40))
+def test_unit_rows_are_scaled_by_norms_of_a_fixed_order(seed, dim):
+    rows = np.random.default_rng(seed).standard_normal((5, dim)) * 3
+    expected = np.array([naive.unit_row(row) for row in rows])
+    np.testing.assert_array_equal(checks.unit_rows(rows, "v", "f"), expected)
+
+
+def test_query_near_norm_one_is_what_the_slow_way_makes_of_it():
+    row = naive.unit_rows(np.random.default_rng(2).standard_normal((1, 384)))[0]
+    for stretch in (0.0, 4e-7, 9e-7, 1.1e-6, 1e-5):
+        near = (row * (1 + stretch)).astype(np.float32)
+        [query] = checks.unit_queries(near, "q", "f", dim=384)
+        np.testing.assert_array_equal(query, checks.unit_rows(near[np.newaxis], "q", "f")[0])
+
+
 def test_unit_rows_copy_their_input():
     rows = np.eye(3, dtype=np.float32)
     assert not np.shares_memory(checks.unit_rows(rows, "v", "f"), rows)

@@ -27,6 +27,9 @@ _NORMALISE_BLOCK_ROWS = 1024
 
 # A float32 row counts as a unit row when its norm is this near to 1: rounding moves it by 1e-7.
 UNIT_NORM_TOLERANCE = 1e-6
+# A norm that was summed in any order is this near to 1 only where that of the fixed order is as
+# near as it must be: then nothing depends on the order.
+_SURELY_UNIT = UNIT_NORM_TOLERANCE - 1e-9
 # Rows that are said to have norm 1: float16 moves the norm of a row by less than this.
 _NORM_GIVEN = 1e-3
 _FLOAT32 = np.dtype(np.float32)
@@ -269,7 +272,7 @@ def _has_unit_rows(array: FloatArray) -> bool:
     for start in range(0, len(array), _NORMALISE_BLOCK_ROWS):
         block = array[start : start + _NORMALISE_BLOCK_ROWS].astype(np.float64)
         squares = np.einsum("ij,ij->i", block, block)
-        if not (np.abs(np.sqrt(squares) - 1.0) <= UNIT_NORM_TOLERANCE).all():
+        if not (np.abs(np.sqrt(squares) - 1.0) <= _SURELY_UNIT).all():
             return False
     return True
 
@@ -284,7 +287,7 @@ def unit_queries(
     """
     # Not of a subclass, which may hide something: a masked array hides entries.
     is_row = type(value) is np.ndarray and value.dtype == _FLOAT32 and value.shape == (dim,)
-    if is_row and abs(float(value.dot(value)) - 1.0) <= UNIT_NORM_TOLERANCE:  # type: ignore[attr-defined]
+    if is_row and _is_unit_row(cast(Float32Array, value)):
         # One unit row, as services send them: what follows would keep it as it is, in 20 µs.
         row = cast(Float32Array, value).reshape(1, dim)
         # Kernels would be compiled a second time for rows that are marked read-only.
@@ -295,6 +298,12 @@ def unit_queries(
     if array.shape == (0, dim):
         return np.empty((0, dim), dtype=np.float32)
     return unit_rows(array, name, where, dim=dim, scale=scale)
+
+
+def _is_unit_row(row: Float32Array) -> bool:
+    """Tell that a row surely has norm 1: float64, as the order of a float32 sum would matter."""
+    wide = row.astype(np.float64)
+    return abs(float(wide.dot(wide)) - 1.0) <= _SURELY_UNIT
 
 
 def _refuse_other_norms(norms: Float64Array, first_row: int, name: str, where: str) -> None:
@@ -321,7 +330,9 @@ def _normalise_block(
         raise bad_value(name, where, "free of zero, NaN and infinite rows", got)
     # Dividing by the largest entry first keeps the squares away from overflow and underflow.
     wide /= peak[:, np.newaxis]
-    norms: Float64Array = np.sqrt(np.einsum("ij,ij->i", wide, wide))
+    # Entry after entry, so that they are the same on every machine: a sum would be taken in parts
+    # as wide as the machine's registers.
+    norms: Float64Array = np.sqrt(np.cumsum(wide * wide, axis=1)[:, -1])
     out[:] = wide / norms[:, np.newaxis]
     with np.errstate(over="ignore"):
         norms *= peak

@@ -13,8 +13,9 @@ from strategies import seeds
 def quantised(space, query):
     """Rotate and quantise one query: its words, and the running sums."""
     [rotated] = space.rotate(query[np.newaxis])
-    words = np.empty((3, space.n_words), dtype=np.uint64)
-    sums = np.empty((2, space.n_words), dtype=np.float32)
+    n_words = space.padded_dim // 64
+    words = np.empty((3, n_words), dtype=np.uint64)
+    sums = np.empty((2, n_words), dtype=np.float32)
     quantise_query(rotated, np.float32(space.steps), space.top, *words, *sums)
     return rotated, words, sums
 
@@ -26,6 +27,59 @@ def test_rotation_keeps_inner_products(seed, dim):
     rotated = CodeSpace.random(dim, seed=seed).rotate(rows)
     assert rotated.shape == (6, -(-dim // 64) * 64)
     np.testing.assert_allclose(rotated @ rotated.T, rows @ rows.T, atol=3e-6)
+
+
+@settings(deadline=None, max_examples=10)
+@given(seed=seeds, dim=st.sampled_from([5, 64, 100]))
+def test_rotation_and_sums_follow_a_fixed_order_bit_by_bit(seed, dim):
+    rows = naive.unit_rows(np.random.default_rng(seed).standard_normal((2, dim)))
+    space = CodeSpace.random(dim, seed=seed)
+    rotated, encoded = space.rotate(rows), space.encode(rows, prefix_words=1)
+    for row in range(2):
+        np.testing.assert_array_equal(rotated[row], naive.rotated(rows[row], space.flips))
+        assert encoded.full_sums[row] == naive.sum_of_magnitudes(rotated[row])
+        assert encoded.prefix_sums[row] == naive.sum_of_magnitudes(rotated[row, :64])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    seed=seeds,
+    dim=st.sampled_from([1, 64, 100, 200]),
+    n_bits=st.sampled_from([2, 64, 70, 256, 300]),
+    rotates=st.booleans(),
+)
+def test_balanced_codes_of_rows_and_queries_equal_their_twin(seed, dim, n_bits, rotates):
+    """Whole numbers of a few levels, so that many entries are equal where nothing is rotated."""
+    rows = np.random.default_rng(seed).integers(-1, 2, size=(4, dim)).astype(np.float32)
+    make = CodeSpace.random if rotates else CodeSpace.unrotated
+    space = make(dim, balanced=n_bits)
+    rotated, codes = space.rotate(rows), space.encode(rows, prefix_words=1)
+    assert codes.words.shape == (4, -(-n_bits // 64))
+    _, (signs, low, high), (sums, squares) = quantised(space, rows[0])
+    for row in range(4):
+        bits = naive.unpack(codes.words[row])
+        np.testing.assert_array_equal(bits[:n_bits], naive.balanced_bits(rotated[row, :n_bits]))
+        assert not bits[n_bits:].any()
+        shared = (naive.unpack(codes.words[0]) & bits).sum()
+        assert disagreement(codes.words[row], signs, low, high) == n_bits - 2 * shared
+    np.testing.assert_array_equal(naive.unpack(signs)[: len(bits)], naive.unpack(codes.words[0]))
+    assert sums[-1] == squares[-1] == n_bits
+
+
+def test_balanced_codes_are_longer_than_vectors_and_shorter():
+    """A match of 0.8 shares ones by the arcsine law: (1/4 + asin(0.8)/2π) of the bits."""
+    rng = np.random.default_rng(3)
+    left = naive.unit_rows(rng.standard_normal((300, 384)))
+    noise = rng.standard_normal(left.shape)
+    noise -= np.einsum("ij,ij->i", noise, left)[:, np.newaxis] * left
+    right = naive.unit_rows(0.8 * left + 0.6 * naive.unit_rows(noise))
+    for n_bits in (256, 384, 512, 2048):
+        space = CodeSpace.random(384, balanced=n_bits)
+        pairs = zip(*(space.encode(rows, 1).words for rows in (left, right)), strict=True)
+        shared = [np.unpackbits((one & other).view(np.uint8)).sum() for one, other in pairs]
+        expected = n_bits * (0.25 + np.arcsin(0.8) / (2 * np.pi))
+        # Standard errors of the mean of 300. Seen: up to 0.8 of them.
+        assert np.mean(shared) == pytest.approx(expected, abs=4 * np.std(shared) / np.sqrt(300))
 
 
 def test_rotation_makes_spikes_gaussian():

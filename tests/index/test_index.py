@@ -71,7 +71,7 @@ def noisy_copies(vectors, alpha, rng):
     return alpha * vectors + np.sqrt(1 - alpha**2) * naive.unit_rows(noise)
 
 
-@pytest.mark.parametrize("codes", ["none", "sign", "estimate"])
+@pytest.mark.parametrize("codes", ["none", "sign", "estimate", "balanced"])
 @pytest.mark.parametrize("symmetric", [False, True])
 def test_promise_holds_on_uniform_vectors(codes, symmetric):
     rng = np.random.default_rng(3)
@@ -193,7 +193,7 @@ def test_equal_vectors_are_all_returned_in_order():
     assert index.search(np.ones(8), 5).ids.tolist() == [[0, 1, 2, 3, 4]]
 
 
-@pytest.mark.parametrize("codes", ["none", "sign", "estimate"])
+@pytest.mark.parametrize("codes", ["none", "sign", "estimate", "balanced"])
 def test_every_vector_finds_its_copies_at_similarity_one(codes):
     vectors = naive.unit_rows(np.random.default_rng(24).standard_normal((3000, 40)))
     index = Index.build(vectors, config=IndexConfig(codes=codes))

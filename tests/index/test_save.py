@@ -61,7 +61,7 @@ def test_opened_index_answers_like_the_saved_one(tmp_path, config):
         np.random.default_rng(8).standard_normal((130, 2)),
     ],
 )
-@pytest.mark.parametrize("codes", ["none", "sign", "estimate"])
+@pytest.mark.parametrize("codes", ["none", "sign", "estimate", "balanced"])
 def test_index_of_any_vectors_can_be_opened(tmp_path, rows, codes):
     index = Index.build(rows[np.abs(rows).any(axis=1)], config=IndexConfig(codes=codes))
     index.save(tmp_path / "index.mv")

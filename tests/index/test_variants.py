@@ -49,6 +49,8 @@ AXES: dict[str, dict[str, Mapping[str, object]]] = {
         "sign, unrotated": {"codes": "sign", "rotation": "none"},
         "estimate": {"codes": "estimate"},
         "estimate, unrotated": {"codes": "estimate", "rotation": "none"},
+        "balanced": {"codes": "balanced"},
+        "balanced, longer": {"codes": "balanced", "code_bits": 150},
     },
     "batches": {"at once": {}, "batches": {"batch_size": 100}},
 }
@@ -107,7 +109,7 @@ def few_matches():
 
 def test_every_pair_of_choices_is_built():
     expected = set().union(*(pairs_of(choices) for choices in product(*AXES.values())))
-    assert len(expected) == 6 + 15 + 15 + 21 + 6 + 10 + 10 + 14 + 4 + 25 + 35 + 10 + 35 + 10 + 14
+    assert len(expected) == 6 + 15 + 15 + 27 + 6 + 10 + 10 + 18 + 4 + 25 + 45 + 10 + 45 + 10 + 18
     assert set().union(*map(pairs_of, VARIANTS)) == expected
     assert len(VARIANTS) < 50
 
@@ -185,7 +187,8 @@ def check_selections(index, few_matches):
 
 
 @pytest.mark.parametrize(
-    "codes", ["float32", "symmetric, unrotated", "estimate", "estimate, unrotated"]
+    "codes",
+    ["float32", "symmetric, unrotated", "estimate", "estimate, unrotated", "balanced, longer"],
 )
 def test_collection_keeps_its_stream_in_units(codes, tmp_path):
     """A part is sealed with codes of each kind, and a part waits in units that follow it."""

@@ -17,6 +17,7 @@ CONFIGS = {
     "codes": {"codes": "estimate"},
     "groups": {"codes": "estimate", "levels": 2, "group_size": 4},
     "two units a vector": {"codes": "estimate", "units_per_vector": 2},
+    "balanced": {"codes": "balanced", "code_bits": 130},
     "float32": {"codes": "none"},
 }
 

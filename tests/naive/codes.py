@@ -8,6 +8,41 @@ def unrotated(rows):
     return np.array([[*row, *[0.0] * (-len(row) % 64)] for row in np.asarray(rows).tolist()])
 
 
+def rotated(row, flips):
+    """Flips of signs and transforms of eight runs, each float32 operation by itself."""
+    padded = flips.shape[1]
+    values = [np.float32(x) for x in row] + [np.float32(0)] * (padded - len(row))
+    for signs in flips:
+        values = [x * sign for x, sign in zip(values, signs, strict=True)]
+        mixed = []
+        for i in range(padded // 8):
+            run = [values[i + part * padded // 8] for part in range(8)]
+            for step in (1, 2, 4):
+                run = [
+                    run[j - step] - run[j] if j & step else run[j] + run[j + step] for j in range(8)
+                ]
+            mixed += run
+        values = mixed
+    return np.array(values)
+
+
+def sum_of_magnitudes(values):
+    """Σ|x| in float32: sixteen partial sums of entries sixteen apart, added one by one."""
+    total = np.float32(0)
+    for lane in range(16):
+        part = np.float32(0)
+        for x in values[lane::16]:
+            part += np.float32(abs(x))
+        total += part
+    return total
+
+
+def balanced_bits(values):
+    """True for half of the values, the largest; of equal ones for those that come first."""
+    ranked = sorted(range(len(values)), key=lambda j: (-float(values[j]), j))
+    return np.isin(np.arange(len(values)), ranked[: len(values) // 2])
+
+
 def sign_bits(rotated):
     """One bool an entry, as the words of a code hold them."""
     return np.asarray(rotated) > 0

@@ -16,6 +16,15 @@ def unit_rows(rows):
     return (wide / norms[:, None]).astype(np.float32)
 
 
+def unit_row(row):
+    """One row over its norm, float64: squares over the largest entry's, added one by one."""
+    peak = max(abs(float(x)) for x in row)
+    total = 0.0
+    for x in row:
+        total += (float(x) / peak) ** 2
+    return np.array([float(x) / peak / math.sqrt(total) for x in row], dtype=np.float32)
+
+
 def canonical_score(left, right):
     """Entry j is added to partial sum j % 8; then the partial sums, from first to last."""
     partial = [0.0] * 8

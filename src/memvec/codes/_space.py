@@ -12,6 +12,7 @@ from memvec.kernels import (
     RADIX,
     WORD,
     UnitRows,
+    balance_rows,
     encode_rows,
     estimate_scores,
     quantise_query,
@@ -93,7 +94,7 @@ class CodeSpace:
     steps : float
         Levels a unit of magnitude of q′.
     top : int
-        The highest level: 3, or 1 for a binary query.
+        The highest level: 3, or 1 for a binary query. −L for balanced codes of L bits.
     gain : float
         What Σ sᵢvᵢ is for an inner product of 1 with a code whose sum of magnitudes over the
         squared norm is 1.
@@ -106,7 +107,9 @@ class CodeSpace:
     gain: float
 
     @classmethod
-    def random(cls, dim: int, *, symmetric: bool = False, seed: int = 0) -> CodeSpace:
+    def random(
+        cls, dim: int, *, symmetric: bool = False, seed: int = 0, balanced: int | None = None
+    ) -> CodeSpace:
         """Return a space with a random rotation.
 
         Parameters
@@ -117,23 +120,33 @@ class CodeSpace:
             Keep the signs of the query only: codes are then compared by Hamming distance.
         seed : int
             Fixes the rotation.
+        balanced : int, optional
+            Make balanced codes of so many bits, an even number: the bits of the larger half of the
+            entries are set, of rows and of queries alike. Vectors of fewer dimensions are padded
+            with zeros before the rotation; of more, the first entries after it are taken.
 
         Examples
         --------
         >>> space = CodeSpace.random(100)
         >>> space.n_words
         2
+        >>> space = CodeSpace.random(100, balanced=256)
+        >>> [code] = space.encode(np.eye(1, 100, dtype=np.float32), prefix_words=1).words.tolist()
+        >>> sum(word.bit_count() for word in code)
+        128
         """
         dim = checks.integer(dim, "dim", "CodeSpace.random")
         rng = checks.generator(seed, "CodeSpace.random")
-        padded = -(-dim // WORD) * WORD
+        padded = _padded(dim, balanced)
         rounds = math.ceil(math.log(padded, RADIX) - 1e-9) + _EXTRA_ROUNDS
         signs = rng.choice(np.array([-1, 1], dtype=np.float32), size=(rounds, padded))
         flips = (signs / np.sqrt(RADIX)).astype(np.float32)
-        return cls._of_entries(dim, flips, padded, symmetric)
+        return cls._of_entries(dim, flips, padded, symmetric, balanced)
 
     @classmethod
-    def unrotated(cls, dim: int, *, symmetric: bool = False) -> CodeSpace:
+    def unrotated(
+        cls, dim: int, *, symmetric: bool = False, balanced: int | None = None
+    ) -> CodeSpace:
         """Return a space whose codes are the signs of the entries themselves, as in the paper.
 
         Parameters
@@ -143,6 +156,8 @@ class CodeSpace:
             comparison, since the level of a zero is 0.
         symmetric : bool, default False
             Keep the signs of the query only.
+        balanced : int, optional
+            As in `random`.
 
         Examples
         --------
@@ -151,18 +166,24 @@ class CodeSpace:
         [3.0, -1.0, 2.0, 0.0]
         """
         dim = checks.integer(dim, "dim", "CodeSpace.unrotated")
-        flips = np.empty((0, -(-dim // WORD) * WORD), dtype=np.float32)
-        return cls._of_entries(dim, flips, dim, symmetric)
+        flips = np.empty((0, _padded(dim, balanced)), dtype=np.float32)
+        return cls._of_entries(dim, flips, dim, symmetric, balanced)
 
     @classmethod
     def _of_entries(
-        cls, dim: int, flips: Float32Array, n_entries: int, symmetric: bool
+        cls,
+        dim: int,
+        flips: Float32Array,
+        n_entries: int,
+        symmetric: bool,
+        balanced: int | None,
     ) -> CodeSpace:
         """Return a space where the norm of a vector is shared by so many entries."""
         root = float(np.sqrt(n_entries))
-        if symmetric:
+        if symmetric or balanced is not None:
             # So many levels that every entry but a zero reaches the top one.
-            return cls(dim, flips, 1e30, 1, root * float(np.sqrt(2 / np.pi)))
+            top = 1 if balanced is None else -balanced
+            return cls(dim, flips, 1e30, top, root * float(np.sqrt(2 / np.pi)))
         return cls(dim, flips, root / _LEVEL_WIDTH, 3, root * _mean_product(_LEVEL_WIDTH, 3))
 
     @property
@@ -176,9 +197,19 @@ class CodeSpace:
         return int(self.flips.shape[1])
 
     @property
+    def n_bits(self) -> int:
+        """Bits of a code that tell something."""
+        return -self.top if self.top < 0 else self.padded_dim
+
+    @property
     def n_words(self) -> int:
         """Words of 64 bits in a code."""
-        return self.padded_dim // WORD
+        return -(-self.n_bits // WORD)
+
+    @property
+    def highest_level(self) -> int:
+        """The highest level of a query's magnitude."""
+        return max(self.top, 1)
 
     def rotate(self, vectors: Float32Array) -> Float32Array:
         """Return the rotated vectors, shape (n_vectors, padded_dim); inner products stay."""
@@ -209,8 +240,11 @@ class CodeSpace:
         full_sums = np.empty(n_vectors, dtype=np.float32)
 
         def encode_some(start: int, stop: int) -> None:
+            rotated = self.rotate(vectors[start:stop])
+            if self.top < 0:
+                balance_rows(rotated, self.n_bits)
             encode_rows(
-                self.rotate(vectors[start:stop]),
+                rotated,
                 prefix_words,
                 words[start:stop],
                 prefix_sums[start:stop],
@@ -255,11 +289,17 @@ class CodeSpace:
 
     def _energy(self, query: Float32Array) -> float:
         """Return Σv², the squared levels of a query."""
-        signs, low, high = np.empty((3, self.n_words), dtype=np.uint64)
-        sums, squares = np.empty((2, self.n_words), dtype=np.float32)
+        n_words = self.padded_dim // WORD
+        signs, low, high = np.empty((3, n_words), dtype=np.uint64)
+        sums, squares = np.empty((2, n_words), dtype=np.float32)
         rotated = self.rotate(query[np.newaxis])[0]
         quantise_query(rotated, np.float32(self.steps), self.top, signs, low, high, sums, squares)
         return float(squares[-1])
+
+
+def _padded(dim: int, balanced: int | None) -> int:
+    """Return the entries of a rotated vector: whole words, no fewer than the bits of its code."""
+    return -(-max(dim, balanced or 0) // WORD) * WORD
 
 
 def _mean_product(width: float, top: int) -> float:

@@ -11,14 +11,17 @@ from memvec.constructions import CONSTRUCTIONS, Construction
 
 Auto = Literal["auto"]
 AssignmentName = Literal["kmeans", "random"]
-CodesName = Literal["none", "sign", "estimate"]
+CodesName = Literal["none", "sign", "estimate", "balanced"]
 RotationName = Literal["random", "none"]
 KmeansRule = Literal["sum", "sum+norm", "pinv", "pinv+norm"]
 
 ASSIGNMENTS: tuple[AssignmentName, ...] = ("kmeans", "random")
-CODES: tuple[CodesName, ...] = ("none", "sign", "estimate")
+CODES: tuple[CodesName, ...] = ("none", "sign", "estimate", "balanced")
 ROTATIONS: tuple[RotationName, ...] = ("random", "none")
 
+
+# Kernels count what codes disagree on in 32 bits; more than this tell nothing more.
+_WORD, MOST_CODE_BITS = 64, 1 << 16
 
 # Settings that are whole numbers, and the least that each may be.
 _NUMBERS = {
@@ -29,6 +32,7 @@ _NUMBERS = {
     "unit_words": 1,
     "member_words": 1,
     "member_bits": 1,
+    "code_bits": 2,
     "pca_dim": 1,
     "reserve": 0,
     "seed": 0,
@@ -81,11 +85,17 @@ class IndexConfig:
     units_per_vector : {"auto", 1, 2}
         Units that each vector belongs to. A second one, near it but on another side than the first,
         finds vectors that the first represents badly; it needs k-means and codes.
-    codes : {"auto", "none", "sign", "estimate"}
+    codes : {"auto", "none", "sign", "estimate", "balanced"}
         Test float32 memory vectors and members, or their sign codes: as in the paper ("sign"), or
-        with the scale that makes them estimates of the inner product.
+        with the scale that makes them estimates of the inner product. A balanced code has a 1 for
+        each entry above the median of its own vector: half of its bits are set, so that a count of
+        the ones that a query and a vector share decides.
+    code_bits : int or None
+        Bits of a balanced code, an even number; None takes as many as there are dimensions, in
+        whole words of 64.
     symmetric : bool
-        Binarise the query, too: codes are then compared by Hamming distance.
+        Binarise the query, too: codes are then compared by Hamming distance. Balanced codes always
+        are.
     rotation : {"random", "none"}
         Rotate vectors at random before their signs are taken. Without a rotation, as in the paper,
         codes tell little where few entries make up a vector or most have one sign.
@@ -124,6 +134,7 @@ class IndexConfig:
     iterations: int = 10
     units_per_vector: Literal["auto", 1, 2] = "auto"
     codes: CodesName | Auto = "auto"
+    code_bits: int | None = None
     symmetric: bool = False
     rotation: RotationName = "random"
     unit_words: int | Auto = "auto"
@@ -145,6 +156,7 @@ class IndexConfig:
         self._keep("ridge", checks.real(self.ridge, "ridge", where, low=0.0))
         self._check_numbers(where)
         self._check_twos(where)
+        self._check_bits(where)
         if self.ridge > 0 and self.construction != "ridge":
             raise checks.bad_value("ridge", where, f"0 for {self.construction!r}", self.ridge)
 
@@ -177,6 +189,36 @@ class IndexConfig:
         if self.units_per_vector == 2 and plain:
             expected = "1 for float32 tests and random assignment"
             raise checks.bad_value("units_per_vector", where, expected, 2)
+
+    def _check_bits(self, where: str) -> None:
+        if self.code_bits is None:
+            return
+        if self.codes != "balanced":
+            expected = f"None for codes {self.codes!r}"
+            raise checks.bad_value("code_bits", where, expected, self.code_bits)
+        if self.code_bits % 2 or self.code_bits > MOST_CODE_BITS:
+            expected = f"an even number of bits, at most {MOST_CODE_BITS}"
+            raise checks.bad_value("code_bits", where, expected, self.code_bits)
+
+    def balanced_bits(self, dim: int) -> int | None:
+        """Return the bits of the balanced code of a vector of a dimension; None for others."""
+        if self.codes != "balanced":
+            return None
+        return self.code_bits or -(-dim // _WORD) * _WORD
+
+    def n_code_words(self, dim: int) -> int:
+        """Return the words of the code of a vector of a dimension."""
+        return -(-(self.balanced_bits(dim) or dim) // _WORD)
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether a query is as binary as the codes that it is compared with."""
+        return self.symmetric or self.codes == "balanced"
+
+    @property
+    def own_scales(self) -> bool:
+        """Whether the codes of members have scales of their own."""
+        return self.codes not in ("sign", "balanced")
 
     @property
     def _most_bits(self) -> int:

@@ -224,8 +224,9 @@ def _design_random_units(
 ) -> tuple[IndexConfig, float]:
     """Take the unit size and the words of least expected time, by the law of codes of units."""
     n_vectors, dim = shape
-    n_words = -(-dim // 64)
-    law = _CodeLaw(dim, similarity, miss_rate, _CODE_SHARE if config.symmetric else _QUERY_SHARE)
+    n_words = config.n_code_words(dim)
+    query_share = _CODE_SHARE if config.is_symmetric else _QUERY_SHARE
+    law = _CodeLaw(dim, similarity, miss_rate, query_share)
     sizes = _SIZES if config.unit_size == "auto" else (config.unit_size,)
     words = _WORDS if config.unit_words == "auto" else (config.unit_words,)
     first_words = _FEW_WORDS if config.member_words == "auto" else (config.member_words,)
@@ -279,7 +280,8 @@ def _design_kmeans_units(
 ) -> tuple[IndexConfig, float]:
     """Take the levels and the sizes of least expected time, by what passed on embeddings."""
     n_vectors, dim = shape
-    words = -(-dim // 64) if config.unit_words == "auto" else config.unit_words
+    n_words = config.n_code_words(dim)
+    words = n_words if config.unit_words == "auto" else config.unit_words
     levels: tuple[Literal[1, 2], ...] = (1, 2) if config.batch_size is None else (1,)
     if config.levels != "auto":
         levels = (config.levels,)
@@ -301,7 +303,7 @@ def _design_kmeans_units(
     time, level, size, group = min(
         tried, key=lambda one: (one[0] * (1 + _WORTH_A_LEVEL * (one[1] - 1)), *one[1:])
     )
-    made = replace(config, unit_words=words, member_words=min(first_words, -(-dim // 64)))
+    made = replace(config, unit_words=words, member_words=min(first_words, n_words))
     return replace(
         made, levels=level, unit_size=size, group_size=group, units_per_vector=homes
     ), time

@@ -64,11 +64,12 @@ def encode_units(
             *centred.run_means(units, centred.scales(of_members.prefix_sums)),
             code_shifts=centred.shifts(code_scales),
         )
+    if not config.own_scales:
+        # These codes know no norms: one scale serves all members.
+        code_scales = _all_alike(code_scales)
     if config.codes == "sign":
-        # The paper's codes know no norms: one scale serves all units, and one all members.
-        unit_scales, top_scales, code_scales = map(
-            _all_alike, (unit_scales, top_scales, code_scales)
-        )
+        # As in the paper, one scale serves all units, too.
+        unit_scales, top_scales = map(_all_alike, (unit_scales, top_scales))
     first_words = of_members.words[:, :n_prefix]
     if len(units.run_rows):
         first_words = first_words[np.where(units.run_rows < 0, ~units.run_rows, units.run_rows)]
@@ -84,7 +85,7 @@ def encode_units(
         prefix_scale=float(of_members.prefix_sums.mean()),
         codes=of_members.words,
         code_scales=code_scales,
-        own_scales=config.codes != "sign",
+        own_scales=config.own_scales,
         centring=centring,
         fine=fine,
     )
@@ -146,9 +147,10 @@ class _Centred:
 
 def code_space(dim: int, config: IndexConfig) -> CodeSpace:
     """Return where vectors of a dimension become codes."""
+    balanced = config.balanced_bits(dim)
     if config.rotation == "none":
-        return CodeSpace.unrotated(dim, symmetric=config.symmetric)
-    return CodeSpace.random(dim, symmetric=config.symmetric, seed=config.seed)
+        return CodeSpace.unrotated(dim, symmetric=config.symmetric, balanced=balanced)
+    return CodeSpace.random(dim, symmetric=config.symmetric, seed=config.seed, balanced=balanced)
 
 
 def scan_by_codes(vectors: StoredRows, config: IndexConfig, design: IndexDesign) -> CodeUnits:

@@ -149,7 +149,7 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     """Return the index that arrays and settings make, everything checked."""
     design = saved_design(meta.get("design"))
     has_codes = design.config.codes != "none"
-    codes = saved_codes(meta.get("codes"), design.config) if has_codes else None
+    codes = saved_codes(meta.get("codes"), design.config, design.dim) if has_codes else None
     settings = checked_evidence(meta.get("evidence"))
     check_arrays(arrays, design)
     projection = None

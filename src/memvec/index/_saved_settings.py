@@ -99,15 +99,17 @@ class SavedCodes:
     own_scales: bool
 
 
-def saved_codes(settings: object, config: IndexConfig) -> SavedCodes:
-    """Return the settings of codes that were saved."""
+def saved_codes(settings: object, config: IndexConfig, dim: int) -> SavedCodes:
+    """Return the settings that were saved of the codes of vectors of a dimension."""
     held = _mapping(settings, "codes")
     _check_names(held, SavedCodes, "codes")
     top, own = held.get("top"), held.get("own_scales")
-    if type(top) is not int or top not in _TOPS:
-        raise checks.bad_value("top", _WHERE, f"one of {_TOPS}", repr(top))
+    balanced = config.balanced_bits(config.pca_dim or dim)
+    tops = _TOPS if balanced is None else (-balanced,)
+    if type(top) is not int or top not in tops:
+        raise checks.bad_value("top", _WHERE, f"one of {tops}", repr(top))
     _check_flag(own, "own_scales")
-    if own != (config.codes != "sign"):
+    if own != config.own_scales:
         raise checks.bad_value("own_scales", _WHERE, f"{not own} for codes {config.codes!r}", own)
     return SavedCodes(
         prefix_scale=checks.real(

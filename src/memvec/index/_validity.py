@@ -132,15 +132,15 @@ def _n_stages(arrays: Arrays, design: IndexDesign) -> int:
 
 def _code_forms(sizes: _Sizes, design: IndexDesign) -> dict[str, _Form]:
     made = design.config
-    flips = code_space(sizes.tested_dim, made).flips.shape
-    n_words = flips[1] // 64
+    space = code_space(sizes.tested_dim, made)
+    n_words = space.n_words
     n_unit_words = min(int(made.unit_words), n_words)
     n_prefix = min(int(made.member_words), n_words)
     n_top = sizes.n_groups or sizes.n_tested
     n_blocks = -(-n_top // BLOCK)
     n_top_words = n_words if sizes.n_groups else n_unit_words
     return _fine_forms(sizes, made) | {
-        "flips": (np.float32, flips),
+        "flips": (np.float32, space.flips.shape),
         "top_blocks": (np.uint64, (n_blocks, n_top_words, BLOCK)),
         "top_scales": (np.float32, (n_blocks * BLOCK,)),
         "unit_runs": (np.uint64, (sizes.n_tested * n_unit_words if sizes.n_groups else 0,)),

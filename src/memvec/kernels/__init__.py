@@ -9,7 +9,7 @@ from memvec.kernels._cascade import (
     STAGES_BEFORE_FINE,
     search_codes,
 )
-from memvec.kernels._codes import WORD, disagreement, encode_rows, quantise_query
+from memvec.kernels._codes import WORD, balance_rows, disagreement, encode_rows, quantise_query
 from memvec.kernels._fine import encode_fine
 from memvec.kernels._nearby import nearest_of_groups, second_of_units
 from memvec.kernels._nearest import try_units
@@ -62,6 +62,7 @@ __all__ = [
     "StoredRows",
     "UnitRows",
     "are_stored_rows",
+    "balance_rows",
     "blocks",
     "calibrate_codes",
     "calibrate_vectors",

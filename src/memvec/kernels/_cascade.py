@@ -8,7 +8,7 @@ from memvec.kernels._bits import borrowed, prefetch
 from memvec.kernels._codes import WORD, disagreement, disagreements, quantise_query
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
-from memvec.kernels._lines import framed_lines, highest, stage_lines, whole_half
+from memvec.kernels._lines import framed_lines, highest, shifted, stage_lines, whole_half
 from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
 from memvec.kernels._rotation import rotate
 from memvec.kernels._scores import row_scale, widened_rows
@@ -127,7 +127,7 @@ def _pass_runs(
         if scales.shape[0] == 0:
             if run_scales.shape[0] > 0:
                 most = highest(bases, factors, run_scales[runs[i]])
-                limit = whole_half(most + weight * shifts[runs[i]])
+                limit = whole_half(shifted(most, weight, shifts[runs[i]]))
             count = collect_members(totals[:filled], size, start, limit, STRIDE, found, count)
         else:
             moved = shifts[start:stop] if shifts.shape[0] > 0 else shifts
@@ -185,7 +185,8 @@ def _rows_of_slots(
             if is_selected[home]:
                 if run_scales.shape[0] == 0:
                     continue
-                limit = highest(bases, factors, run_scales[home]) + weight * run_shifts[home]
+                most = highest(bases, factors, run_scales[home])
+                limit = shifted(most, weight, run_shifts[home])
                 if disagreement(codes[row, :n_prefix], signs, low, high) <= whole_half(limit):
                     continue
         candidates[count] = row
@@ -222,7 +223,7 @@ def _members_by_codes(candidates, codes, scales, shifts, bases, factors, weight,
         p = disagreement(codes[row], signs, low, high)
         limit = highest(bases, factors, scales[row])
         if shifts.shape[0] > 0:
-            limit += weight * shifts[row]
+            limit = shifted(limit, weight, shifts[row])
         if np.float32(2 * p) <= limit:
             candidates[count] = candidates[i]
             count += 1

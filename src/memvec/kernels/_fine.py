@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._bits import borrowed, half_level_product, level_product, prefetch
-from memvec.kernels._compile import fast_kernel, inner_kernel
+from memvec.kernels._compile import fast_kernel, inner_exact_kernel, inner_kernel, kernel
 from memvec.kernels._rotation import rotate
 
 # Rows may be made longer or shorter by these factors before they are rounded; the best is kept.
@@ -70,7 +70,7 @@ def encode_fine(rotated, steps, n_levels, codes, scales):
                 code[j] |= np.uint8(_level(values[half + j] * best, n_levels)) << np.uint8(4)
 
 
-@fast_kernel
+@kernel
 def fine_queries(queries, flips, n_levels):
     """Rotate queries and round them to whole numbers.
 
@@ -114,7 +114,7 @@ def fine_product(codes, row, entries, offset):
     return np.int32(2 * total - offset)
 
 
-@inner_kernel
+@inner_exact_kernel
 def fine_limit(slack, tested_at, noise, step):
     """Return the lowest estimate that passes by any line of thresholds, in entries of a query."""
     limit = tested_at[0] - slack[0] * noise

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel, inner_kernel
+from memvec.kernels._compile import inner_exact_kernel, kernel
 
 # Beyond every disagreement: at most 3 a bit.
 _LARGE = 2.0**30
 
 
-@inner_kernel
+@inner_exact_kernel
 def _covers(base, factor, other_base, other_factor, scale_range):
     """Tell whether a line passes all that another one passes, at both ends of the scales.
 
@@ -20,7 +20,7 @@ def _covers(base, factor, other_base, other_factor, scale_range):
     return ahead >= steeper * scale_range[0] and ahead >= steeper * scale_range[1]
 
 
-@inner_kernel
+@inner_exact_kernel
 def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, factors):
     """Fill the lines of thresholds of a stage for one query; return how many there are.
 
@@ -55,7 +55,7 @@ def lines_for_query(total, energy, slack, tested_at, gain, scale_range, bases, f
     return count
 
 
-@fast_kernel
+@kernel
 def framed_lines(tested_at, frames, n_queries, gain):
     """Return the similarities that each query is tested at, and its weight of shifts.
 
@@ -87,7 +87,7 @@ def framed_lines(tested_at, frames, n_queries, gain):
     return at, weights
 
 
-@fast_kernel
+@kernel
 def stage_lines(stage, n_words, sums, squares, test, bases, factors):
     """Fill the lines of thresholds of a stage for one query; return how many there are.
 
@@ -108,7 +108,7 @@ def stage_lines(stage, n_words, sums, squares, test, bases, factors):
     )
 
 
-@inner_kernel
+@inner_exact_kernel
 def highest(bases, factors, scale):
     """Return the most that a code of a scale may disagree, over the lines of thresholds."""
     limit = bases[0] - factors[0] * scale
@@ -118,7 +118,13 @@ def highest(bases, factors, scale):
     return limit
 
 
-@inner_kernel
+@inner_exact_kernel
+def shifted(limit, weight, shift):
+    """Return a limit moved by what is known of a code; see `framed_lines`."""
+    return limit + weight * shift
+
+
+@inner_exact_kernel
 def whole_half(value):
     """Return ⌊value/2⌋ as an int32, however large: 2p ≤ value is p ≤ ⌊value/2⌋."""
     half = np.floor(np.float64(value) * 0.5)

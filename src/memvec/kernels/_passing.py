@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._bits import popcount
-from memvec.kernels._compile import inner_kernel
+from memvec.kernels._compile import inner_exact_kernel
 
 # Codes that are compared at a time, one bit each. It is passed as a value: a constant trip count
 # would be unrolled and then not vectorised.
@@ -15,7 +15,7 @@ WHOLE = 32
 _ONE = np.uint64(1)
 
 
-@inner_kernel
+@inner_exact_kernel
 def _append_ones(bits, first, found, count):
     """Append the places of the ones of a word, counted from `first`; return how many there are.
 
@@ -29,7 +29,7 @@ def _append_ones(bits, first, found, count):
     return count
 
 
-@inner_kernel
+@inner_exact_kernel
 def collect_units(
     totals, scales, shifts, weight, first, bases, factors, stride, limits, selected, count
 ):
@@ -58,7 +58,7 @@ def collect_units(
     return count
 
 
-@inner_kernel
+@inner_exact_kernel
 def collect_members(totals, size, first, limit, stride, candidates, count):
     """Append the members of a unit with p ≤ limit, a whole number; return how many there are.
 

@@ -1,17 +1,21 @@
-"""A random rotation in O(d log d), for any dimension that is a multiple of eight."""
+"""A random rotation in O(d log d), for any dimension that is a multiple of eight.
+
+Sums are added in the order in which they are written, and products are rounded before they are
+added to: codes do not depend on the machine.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._compile import fast_kernel, kernel
+from memvec.kernels._compile import kernel
 
 RADIX = 8
 # A unit row in float32 is known to 1e-7; what is left of it after centring has no direction below.
 _VANISHED = 1e-6
 
 
-@fast_kernel
+@kernel
 def _mix(values, mixed):
     """Apply an eight-point Walsh-Hadamard transform across eight runs, and interleave the results.
 
@@ -32,7 +36,7 @@ def _mix(values, mixed):
         out[4], out[5], out[6], out[7] = t0 - t4, t1 - t5, t2 - t6, t3 - t7
 
 
-@fast_kernel
+@kernel
 def rotate(vector, flips, scratch, rotated):
     """Fill `rotated` with an orthogonal transform of the vector, padded with zeros.
 
@@ -87,7 +91,7 @@ def centre_queries(queries, mean, tested, frames):
         frames[q, 0], frames[q, 1] = moved, 1.0 / norm
 
 
-@fast_kernel
+@kernel
 def rotate_rows(vectors, flips, rotated):
     """Rotate every row; the arguments are those of `rotate`, with one row a vector."""
     scratch = np.empty(rotated.shape[1], dtype=np.float32)

@@ -140,7 +140,7 @@ class CodeUnits:
             self.code_scales.min(),
         ]
         words = [self.space.n_words, self.space.n_words, self.n_prefix, self.space.n_words]
-        spreads = self.space.top * np.sqrt(64.0 * np.array(words))
+        spreads = self.space.highest_level * np.sqrt(64.0 * np.array(words))
         longest = 1.0
         if self.centring and self.units.projection is not None:
             longest += float(np.linalg.norm(self.units.projection.mean))
