@@ -36,6 +36,7 @@ UNIFORM = ("scan", "memvec-reserve", "faiss-ivf", "faiss-rabitq", "faiss-binary"
 _LEFT_OUT = {"faiss-flat", "faiss-ivf-fine", "faiss-ivfpq", "usearch-i8", "ngt", "flann"}
 _QUICK = tuple(name for name in DEFAULT if name not in _LEFT_OUT)
 _MODERATE, _MODERATE_ASSIGNED, _MODERATE_QUERIES = 100_000, 20_000, 1000
+_MODERATE_DESIGNED = 20_000
 
 Command = Callable[..., Any]
 
@@ -102,7 +103,8 @@ def main(context: click.Context, data: str | None, rounds: int) -> None:
     _search("wordnet", data, (0.6, 0.7, 0.8), _QUICK, plan, **asked)
     kinds.run(tuple(kinds.KINDS), data, Plan(rounds=rounds, batch_threads=()))
     top.run("wordnet", data, None, rounds, None)
-    design.run("wordnet", data, None, None, rounds, None)
+    for name in design.SETS:
+        design.run(name, data, _MODERATE_DESIGNED, None, rounds, None)
     _growth((10_000, 100_000), 0.7, GROWING, plan, **asked)
 
 

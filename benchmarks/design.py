@@ -2,7 +2,9 @@
 
 First every configuration of the grid is built and timed by itself, one index in memory at a time.
 Then, for each similarity, the fastest of them and what the design step chooses by itself are built
-and timed in turn, round after round: the ratio is of the medians of these rounds.
+and timed in turn, round after round. Times are means over queries, by the processor: queries with
+many matches count as they cost, and what else runs on the machine does not. The ratio is of the
+medians of the rounds.
 """
 
 from __future__ import annotations
@@ -13,9 +15,12 @@ import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import click
 
+from benchmarks.data import MissingDataError
+from benchmarks.kinds import KINDS
 from benchmarks.measure import print_table, spread
 from benchmarks.search import one_thread
 from benchmarks.search_sets import SearchSet, search_set
@@ -23,15 +28,12 @@ from memvec.evaluation import count_misses, exact_range
 from memvec.index import Index, IndexConfig, IndexDesign
 from memvec.types import Float32Array
 
-SETS = ("uniform", "wordnet")
-SIMILARITIES = {"uniform": (0.5, 0.6, 0.7, 0.8, 0.9), "wordnet": (0.6, 0.7, 0.8)}
-N_VECTORS, DIM = 200_000, 1024
-N_QUERIES = {"uniform": 1000, "wordnet": 2000}
+SETS = tuple(KINDS)
 MISS_RATE = 0.01
 
 UNIT_SIZES, UNIT_WORDS = (2, 4, 8, 12, 16, 24, 32), (4, 8, 12, 16)
-KMEANS_UNIT_SIZES = (14, 28, 40, 56, 80, 113, 226)
-KMEANS_GROUPS = ((14, 333), (28, 1000))
+KMEANS_UNIT_SIZES = (14, 28, 56, 113)
+KMEANS_GROUPS = ((28, 1000),)
 # Words of unit codes for each vector: more are read more slowly than anything else is done.
 _MOST_WORDS = 4.0
 # What a match scores on its unit, in standard deviations of what others do: with less, so many
@@ -49,12 +51,16 @@ class Entry:
     unit_size: int | None = None
     unit_words: int | None = None
     group_size: int | None = None
+    center: bool = False
+    assignment: Literal["auto", "kmeans", "random"] = "auto"
 
     @property
     def config(self) -> IndexConfig:
         """What is fixed; the design step decides the rest."""
-        levels = 2 if self.group_size else "auto" if self.unit_size is None else 1
+        levels: Literal["auto", 1, 2] = 2 if self.group_size else 1
         return IndexConfig(
+            assignment=self.assignment,
+            center=self.center,
             unit_size=self.unit_size or "auto",
             unit_words=self.unit_words or "auto",
             group_size=self.group_size or "auto",
@@ -66,7 +72,9 @@ class Entry:
         made = design.config
         words = self.unit_words or made.unit_words
         group = made.group_size if made.levels == 2 else None
-        return (self.unit_size, words, self.group_size) == (made.unit_size, made.unit_words, group)
+        own = (self.unit_size, words, self.group_size, self.center, self.assignment)
+        chosen = (made.unit_size, made.unit_words, group, made.center, made.assignment)
+        return own == chosen
 
     def worth_a_try(self, similarity: float) -> bool:
         """Tell whether neither the units nor the members take hopelessly long."""
@@ -78,14 +86,19 @@ class Entry:
     def __str__(self) -> str:
         words = f" × {self.unit_words} words" if self.unit_words else ""
         groups = f" in groups of {self.group_size}" if self.group_size else ""
-        return f"{self.unit_size}{words}{groups}"
+        centred = ", centred" if self.center else ""
+        return f"{self.assignment} {self.unit_size}{words}{groups}{centred}"
 
 
-GRIDS = {
-    "uniform": [Entry(size, words) for size in UNIT_SIZES for words in UNIT_WORDS],
-    "wordnet": [Entry(size) for size in KMEANS_UNIT_SIZES]
-    + [Entry(size, group_size=group) for size, group in KMEANS_GROUPS],
-}
+_RANDOM = [Entry(size, words, assignment="random") for size in UNIT_SIZES for words in UNIT_WORDS]
+_KMEANS = [
+    Entry(size, group_size=group, center=center, assignment="kmeans")
+    for center in (False, True)
+    for size, group in (*((size, None) for size in KMEANS_UNIT_SIZES), *KMEANS_GROUPS)
+]
+# Random units of few vectors, in case that k-means finds no clusters.
+_FEW_RANDOM = [Entry(size, assignment="random") for size in (1, 4, 12)]
+GRIDS = {name: _RANDOM if name == "uniform" else _KMEANS + _FEW_RANDOM for name in SETS}
 Times = dict[Entry, dict[float, float]]
 
 
@@ -98,10 +111,15 @@ def run(
     cpu: int | None,
 ) -> None:
     """Print the comparison, and the whole grid."""
-    if name == "uniform":
-        n_vectors, dim = n_vectors or N_VECTORS, dim or DIM
-    chosen = search_set(name, data, n_vectors, dim, N_QUERIES[name])
-    queries = {similarity: chosen.queries(similarity) for similarity in SIMILARITIES[name]}
+    kind = KINDS[name]
+    try:
+        chosen = search_set(
+            kind.set_name, data, n_vectors or kind.n_vectors, dim or kind.dim, kind.n_queries
+        )
+    except MissingDataError as error:
+        click.echo(f"{name} LEFT OUT: {error.message}", err=True)
+        return
+    queries = {similarity: chosen.queries(similarity) for similarity in kind.similarities}
     # More words than the dimension has would be the same index again.
     longest = -(-chosen.vectors.shape[1] // 64)
     grid = [entry for entry in GRIDS[name] if (entry.unit_words or 1) <= longest]
@@ -172,7 +190,7 @@ def _final(
     expected = own.design.expected_microseconds
     return [
         f"{similarity:g}",
-        f"{own.design.unit_size} × {own.config.unit_words} words",
+        str(own.design).partition(" memory vectors")[0],
         f"{expected:.0f}" if expected else "",
         spread(own_rounds, 1),
         str(best),
@@ -202,21 +220,21 @@ def _in_turn(
     rounds: int,
     cpu: int | None,
 ) -> list[list[float]]:
-    """Return each index's median microseconds of one query, for every round."""
-    medians: list[list[float]] = [[] for _ in indexes]
+    """Return each index's mean microseconds of one query, for every round."""
+    means: list[list[float]] = [[] for _ in indexes]
     with one_thread(cpu):
         for _ in range(rounds):
-            for index, own in zip(indexes, medians, strict=True):
+            for index, own in zip(indexes, means, strict=True):
                 list(_latencies(index, queries[:_WARMING], similarity))
-                own.append(statistics.median(_latencies(index, queries[:_TIMED], similarity)))
-    return medians
+                own.append(statistics.fmean(_latencies(index, queries[:_TIMED], similarity)))
+    return means
 
 
 def _latencies(index: Index, queries: Float32Array, similarity: float) -> Iterator[float]:
     for query in queries:
-        started = time.perf_counter()
-        index.range_search(query, similarity)
-        yield 1e6 * (time.perf_counter() - started)
+        started = time.process_time()
+        index.range_search(query, similarity, threads=1)
+        yield 1e6 * (time.process_time() - started)
 
 
 def _print_choices(data: SearchSet, rows: list[list[str]], rounds: int) -> None:
@@ -231,7 +249,7 @@ def _print_choices(data: SearchSet, rows: list[list[str]], rounds: int) -> None:
         "% missed: choice / best",
     ]
     note = (
-        f"Miss rate {MISS_RATE:.0%} asked. One query at a time, one thread: medians over {_TIMED} "
+        f"Miss rate {MISS_RATE:.0%} asked. One query at a time, one thread: means over {_TIMED} "
         f"queries in each of {rounds} rounds, the choice and the best {_FINALISTS} of the grid in "
         "turn."
     )
@@ -239,7 +257,7 @@ def _print_choices(data: SearchSet, rows: list[list[str]], rounds: int) -> None:
 
 
 def _print_grid(data: SearchSet, times: Times, similarities: list[float]) -> None:
-    header = ["unit size", *(f"µs at {similarity:g}" for similarity in similarities)]
+    header = ["units", *(f"µs at {similarity:g}" for similarity in similarities)]
     rows = [
         [str(entry), *(f"{own[s]:.0f}" if s in own else "" for s in similarities)]
         for entry, own in times.items()

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError, UnknownVersionError
 from memvec.index import Index, IndexConfig, MachineCosts, _profile, profile_machine
-from memvec.index._design import _CodeLaw, _design_kmeans_units
+from memvec.index._design import _CodeLaw
+from memvec.index._kmeans_design import design_kmeans_units
 
 COSTS = MachineCosts(
     query=1000.0,
@@ -211,18 +212,23 @@ def clustered(n_vectors=3000, dim=64):
     return np.repeat(centres, 30, axis=0) + rng.standard_normal((n_vectors, dim))
 
 
+def kmeans_units_of(similarity, costs=None):
+    """Return the k-means units of 10,000 vectors by the law of embeddings, and their time."""
+    return design_kmeans_units(IndexConfig(), (10_000, 384), similarity, costs or MachineCosts())
+
+
 def test_similar_matches_allow_larger_kmeans_units():
-    rows = clustered(dim=384)
-    sizes = [Index.build(rows, similarity=s).design.unit_size for s in (0.5, 0.7, 0.9)]
+    sizes = [kmeans_units_of(similarity)[0].unit_size for similarity in (0.5, 0.7, 0.9)]
     assert sizes[0] < sizes[1] < sizes[2]
 
 
 def test_dear_tests_of_units_ask_for_groups():
-    cheap = Index.build(clustered(), similarity=0.9).design
     dear = MachineCosts(word=500.0, memory_word=500.0)
-    grouped = Index.build(clustered(), similarity=0.9, machine=dear).design
-    assert (cheap.config.levels, grouped.config.levels) == (1, 2)
-    assert grouped.expected_microseconds > cheap.expected_microseconds
+    (cheap, cheap_time), (grouped, grouped_time) = (
+        kmeans_units_of(0.9, costs) for costs in (None, dear)
+    )
+    assert (cheap.levels, grouped.levels) == (1, 2)
+    assert grouped_time > cheap_time
 
 
 def test_units_that_pass_together_cost_fewer_looks():
@@ -236,7 +242,7 @@ def test_units_that_pass_together_cost_fewer_looks():
 
 def test_units_of_very_many_vectors_are_small():
     designs = [
-        _design_kmeans_units(IndexConfig(), (n_vectors, 384), 0.7, MachineCosts())[0]
+        design_kmeans_units(IndexConfig(), (n_vectors, 384), 0.7, MachineCosts())[0]
         for n_vectors in (100_000, 1_000_000)
     ]
     assert [design.unit_size for design in designs] == [56, 28]

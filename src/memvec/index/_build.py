@@ -14,7 +14,9 @@ from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
 from memvec.index._design import design_index
 from memvec.index._encode import encode_units
+from memvec.index._kmeans_design import design_centring, leaves_units_open
 from memvec.index._parts import IndexParts
+from memvec.index._trial import Trials
 from memvec.index._units import build_units
 from memvec.kernels import StoredRows, rounded_rows
 from memvec.metric import Metric
@@ -45,9 +47,14 @@ def build_parts(
 ) -> IndexParts:
     """Design, assign, encode and calibrate; `queries` are unit rows."""
     reserve = _drawn_reserve(rows, queries, config) if held_out is None else held_out
+    trials = None
+    if config.center == "auto" or leaves_units_open(config):
+        trials = Trials(rows, promise.similarity, config.seed)
+    config = design_centring(config, rows.shape, trials, costs, promise.guarantee)
     projection = _fit_projection(rows, reserve, config)
     tested = rows.unit_rows if projection is None else projection.apply(rows)
-    chosen = design_index(tested, promise.similarity, promise.miss_rate, config, costs)
+    similarity, miss_rate = promise.similarity, promise.miss_rate
+    chosen = design_index(tested, rows.unit_rows, similarity, miss_rate, config, costs, trials)
     design = dataclasses.replace(
         chosen,
         dim=rows.shape[1],
@@ -96,7 +103,7 @@ def _fit_projection(rows: StoredRows, reserve: IntArray, config: IndexConfig) ->
     return Projection.fit(
         rows.unit_rows,
         config.pca_dim,
-        center=config.center,
+        center=config.center is True,
         whiten=config.whiten,
         seed=config.seed,
         among=np.delete(np.arange(len(rows)), reserve) if len(reserve) else None,

@@ -109,8 +109,10 @@ class IndexConfig:
     pca_dim : int or None
         Test vectors reduced to this many dimensions by PCA; scores stay those of the vectors
         given.
-    center, whiten : bool
-        Subtract the mean of the data, and divide by the standard deviations, before testing.
+    center : {"auto", True, False}
+        Subtract the mean of the data before testing.
+    whiten : bool
+        Divide by the standard deviations before testing.
     reserve : "auto" or int
         Vectors kept out of the units to calibrate on; searches test them one by one.
     seed : int
@@ -141,7 +143,7 @@ class IndexConfig:
     member_words: int | Auto = "auto"
     member_bits: int | Auto = "auto"
     pca_dim: int | None = None
-    center: bool = False
+    center: bool | Auto = "auto"
     whiten: bool = False
     reserve: int | Auto = "auto"
     seed: int = 0
@@ -157,6 +159,8 @@ class IndexConfig:
         self._check_numbers(where)
         self._check_twos(where)
         self._check_bits(where)
+        if self.center != "auto" and not isinstance(self.center, bool):
+            raise checks.bad_value("center", where, "one of 'auto', True, False", repr(self.center))
         if self.ridge > 0 and self.construction != "ridge":
             raise checks.bad_value("ridge", where, f"0 for {self.construction!r}", self.ridge)
 
@@ -227,7 +231,7 @@ class IndexConfig:
     @property
     def projects(self) -> bool:
         """Whether vectors are projected before they are tested."""
-        return self.turns or self.center
+        return self.turns or self.center is True
 
     @property
     def turns(self) -> bool:

@@ -11,6 +11,18 @@ import numpy as np
 from memvec.guarantee import uniform_tail
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
+from memvec.index._kmeans_design import (
+    MEMBER_WORDS,
+    SMALLEST_KMEANS_UNIT,
+    TRIED_SIZE,
+    PassLaw,
+    Tries,
+    design_construction,
+    design_kmeans_units,
+    time_of_members,
+    tried_config,
+    tried_time,
+)
 from memvec.index._member_bits import choose_member_bits
 from memvec.kernels import StoredRows, UnitRows
 from memvec.lazy import optimize, special
@@ -27,38 +39,12 @@ _MEASURED_ROWS = 20_000
 _FILLED = 0.5
 _LOOKED_AT, _LOOKED_AMONG = 256, 4096
 _NEARER = 0.1
-# The share of k-means units that pass, c·n^p·exp(−f(α − 0.7)) of units of n: (c, p, f) for vectors
-# of one home and of two. On 113,659 sentence embeddings 11, 4.8 and 1.8 % of units of 28 passed at
-# 0.6, 0.7 and 0.8 with one home; with two, 4.0, 1.7 and 1.4 %, and 5.3, 2.6 and 1.9 % of units of
-# 56.
-_PASSED = {1: (1.7e-3, 1.0, 9.0), 2: (2.4e-3, 0.6, 4.0)}
-# What passes two tests, of groups and of units, is more by this factor: they share the misses.
-_SHARED_MISSES = 1.6
-# What the second level must save to be worth its trouble.
-_WORTH_A_LEVEL = 0.1
-# k-means units that pass lie together, as those of one cluster are neighbours: about so many.
-_TOGETHER = 8
-# With one home, the share of units that passes grows faster than the units beyond forty: a million
-# structured vectors were searched five times as fast in units of 28 as in units of 56. With two it
-# does where there are many vectors: units of 28 and 56 took 33 and 32 µs on 109,659 embeddings, but
-# 47 and 85 µs on 300,000 structured vectors, and 226 and 407 µs on a million.
-_KMEANS_SIZES = {1: (10, 14, 20, 28, 40), 2: (10, 14, 28, 56, 80)}
-_MANY_VECTORS, _LARGEST_OF_MANY = 200_000, 28
-_GROUP_SIZES = (100, 200, 333, 500, 1000, 2000)
-# Up to forty members pinv left as few members to visit as the centroid on embeddings, and a third
-# of them on structured vectors; beyond, it leaves more on embeddings.
-_LARGEST_PINV_UNIT = 40
-# The paper packs ten; on WordNet embeddings ten cost less than the two to four of random units.
-_SMALLEST_KMEANS_UNIT = 10
 # What is known of a query and a vector in the signs of a rotated one: √(2/π) for the code, and
 # about 0.98 for a query of four levels (√(2/π) for a binary one).
 _CODE_SHARE = math.sqrt(2 / math.pi)
 _QUERY_SHARE = 0.978
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 _WORDS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64)
-# The first words of members of k-means units: on embeddings two let 4 to 26 times as many members
-# through as three, and four cost more than they save.
-MEMBER_WORDS = 3
 # Those tried for random units: the lower the similarity, the more pay. One would do at 0.9, but let
 # many through where the same index is asked at a lower similarity.
 _FEW_WORDS = (2, MEMBER_WORDS)
@@ -121,25 +107,34 @@ class IndexDesign:
         fine = f", members by {bits}-bit entries" if bits > 1 else ""
         groups = f" in groups of {made.group_size}" if made.levels == 2 else ""
         homes = ", two for each vector" if made.units_per_vector == 2 else ""
+        centred = "centred " if made.center is True else ""
         return (
-            f"{made.assignment} units of {made.unit_size}{groups}{homes}, {made.construction} "
-            f"memory vectors tested by {tests}{fine}, for similarity {self.similarity:g} and "
-            f"miss rate {self.miss_rate:g}; effective dimension {self.effective_dim:.0f} of "
-            f"{self.dim}"
+            f"{made.assignment} units of {made.unit_size}{groups}{homes}, "
+            f"{centred}{made.construction} memory vectors tested by {tests}{fine}, "
+            f"for similarity {self.similarity:g} and miss rate {self.miss_rate:g}; effective "
+            f"dimension {self.effective_dim:.0f} of {self.dim}"
         )
 
 
 def design_index(
     rows: UnitRows,
+    scored: UnitRows,
     similarity: float,
     miss_rate: float,
     config: IndexConfig,
     costs: MachineCosts,
+    trials: Tries | None,
 ) -> IndexDesign:
-    """Decide what the configuration leaves open."""
+    """Decide what the configuration leaves open; what can be tried is taken as it was seen.
+
+    `rows` are as the tests see them, `scored` as they are stored.
+    """
     n_vectors, dim = rows.shape
     effective = _effective_dimension(rows, config.seed)
     uniform = effective >= _FILLED * dim and not _has_clusters(rows, effective, config.seed)
+    if uniform and config.assignment == "auto" and trials is not None and trials.tell:
+        # Vectors with matches may be worth putting together, however many dimensions they fill.
+        uniform = not _clusters_pay(config, rows.shape, similarity, miss_rate, costs, trials)
     made = config
     if made.assignment == "auto":
         # Groups, batches and second homes are of k-means: who asks for them asks for it.
@@ -155,7 +150,8 @@ def design_index(
     elif made.assignment == "random":
         made, time = _design_random_units(made, rows.shape, similarity, miss_rate, costs)
     else:
-        made, time = _design_kmeans_units(made, rows.shape, similarity, costs)
+        law = PassLaw.tried(made, rows.shape, similarity, trials, costs)
+        made, time = design_kmeans_units(made, rows.shape, similarity, costs, law)
     if made.levels == "auto":
         made = replace(made, levels=1)
     if made.units_per_vector == "auto":
@@ -163,10 +159,29 @@ def design_index(
     if made.group_size == "auto":
         made = replace(made, group_size=made.unit_size)
     if made.construction == "auto":
-        made = _design_construction(made)
+        made = design_construction(made)
     if made.member_bits == "auto":
-        made = replace(made, member_bits=choose_member_bits(rows, similarity, made, costs))
+        made = replace(made, member_bits=choose_member_bits(scored, similarity, made, costs))
     return IndexDesign(similarity, miss_rate, n_vectors, dim, effective, made, time)
+
+
+def _clusters_pay(
+    config: IndexConfig,
+    shape: tuple[int, int],
+    similarity: float,
+    miss_rate: float,
+    costs: MachineCosts,
+    trials: Tries,
+) -> bool:
+    """Tell whether k-means units, as they were tried, take less time than random ones by their law.
+
+    Whole codes and exact scores are left out: either way there are as many.
+    """
+    made = tried_config(config, shape, TRIED_SIZE)
+    _, random = _design_random_units(made, shape, similarity, miss_rate, costs)
+    trial = trials.of(made)
+    members = shape[0] * time_of_members(trial, shape[1], costs)
+    return tried_time(made, trial, shape, costs) - members < 1e3 * random
 
 
 def _effective_dimension(rows: UnitRows, seed: int) -> float:
@@ -211,7 +226,7 @@ def _design_without_codes(
             max_unit_size=min(n_vectors, math.floor(effective)),
         ).unit_size
     if made.assignment == "kmeans":
-        size = max(size, _SMALLEST_KMEANS_UNIT)
+        size = max(size, SMALLEST_KMEANS_UNIT)
     return replace(made, unit_size=min(size, n_vectors))
 
 
@@ -273,85 +288,3 @@ def _random_units_time(
     n_codes = n_vectors * passed * law.passed(1, first_words, _MEMBER_MISSES)
     time = costs.query + costs.scan(n_units, words) + n_codes * costs.member_code
     return 1e-3 * (time + costs.visits(n_units, passed, size, first_words))
-
-
-def _design_kmeans_units(
-    config: IndexConfig, shape: tuple[int, int], similarity: float, costs: MachineCosts
-) -> tuple[IndexConfig, float]:
-    """Take the levels and the sizes of least expected time, by what passed on embeddings."""
-    n_vectors, dim = shape
-    n_words = config.n_code_words(dim)
-    words = n_words if config.unit_words == "auto" else config.unit_words
-    levels: tuple[Literal[1, 2], ...] = (1, 2) if config.batch_size is None else (1,)
-    if config.levels != "auto":
-        levels = (config.levels,)
-    homes = 2 if config.units_per_vector == "auto" else config.units_per_vector
-    first_words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
-    sizes = _kmeans_sizes(n_vectors, homes) if config.unit_size == "auto" else (config.unit_size,)
-    groups = _GROUP_SIZES if config.group_size == "auto" else (config.group_size,)
-    tried = [
-        (
-            _kmeans_units_time(n_vectors, words, n, homes, first_words, group, similarity, costs),
-            level,
-            n,
-            group or n,
-        )
-        for level in levels
-        for n in sorted({min(n, n_vectors) for n in sizes})
-        for group in (sorted({min(max(g, n), n_vectors) for g in groups}) if level == 2 else (0,))
-    ]
-    time, level, size, group = min(
-        tried, key=lambda one: (one[0] * (1 + _WORTH_A_LEVEL * (one[1] - 1)), *one[1:])
-    )
-    made = replace(config, unit_words=words, member_words=min(first_words, n_words))
-    return replace(
-        made, levels=level, unit_size=size, group_size=group, units_per_vector=homes
-    ), time
-
-
-def _kmeans_sizes(n_vectors: int, homes: Literal[1, 2]) -> tuple[int, ...]:
-    """Return the sizes of k-means units to choose from."""
-    largest = _LARGEST_OF_MANY if n_vectors > _MANY_VECTORS else math.inf
-    return tuple(size for size in _KMEANS_SIZES[homes] if size <= largest)
-
-
-def _kmeans_units_time(
-    n_vectors: int,
-    words: int,
-    size: int,
-    homes: Literal[1, 2],
-    first_words: int,
-    group: int,
-    similarity: float,
-    costs: MachineCosts,
-) -> float:
-    """Return the expected microseconds of a query; groups of 0 vectors are no groups.
-
-    Whole codes of members are left out: how many first words pass on embeddings has no law here.
-    Codes of fewer words than `first_words` are counted as if they had them, as when the shares that
-    pass were fitted; without it units of short codes would be larger.
-    """
-    n_units, passed = n_vectors / size, _passed(size, homes, similarity)
-    time = costs.query
-    if group:
-        n_groups, in_groups = n_vectors / group, _passed(group, 1, similarity)
-        time += costs.scan(n_groups, words)
-        time += costs.visits(n_groups, in_groups, group / size, words, together=_TOGETHER)
-        passed = min(1.0, _SHARED_MISSES * passed)
-    else:
-        time += costs.scan(n_units, words)
-    slots = homes * size
-    time += costs.visits(n_units, passed, slots, first_words, together=_TOGETHER)
-    return 1e-3 * time
-
-
-def _passed(size: float, homes: Literal[1, 2], similarity: float) -> float:
-    """Return the share of k-means units of a size that pass."""
-    share, power, fall = _PASSED[homes]
-    return min(1.0, share * math.pow(size, power) * math.exp(-fall * (similarity - 0.7)))
-
-
-def _design_construction(config: IndexConfig) -> IndexConfig:
-    if int(config.unit_size) <= _LARGEST_PINV_UNIT or config.assignment == "random":
-        return replace(config, construction="pinv")
-    return replace(config, construction="ridge", ridge=float(np.inf))

@@ -8,7 +8,8 @@ import numpy as np
 
 from memvec.codes import CodeSpace, FineCodes
 from memvec.index._config import IndexConfig
-from memvec.index._design import MEMBER_WORDS, IndexDesign
+from memvec.index._design import IndexDesign
+from memvec.index._kmeans_design import MEMBER_WORDS
 from memvec.index._units import scores_on_units
 from memvec.kernels import BLOCK, StoredRows, UnitRows, some_rows
 from memvec.progress import progress_bar
@@ -183,7 +184,12 @@ def scan_by_codes(vectors: StoredRows, config: IndexConfig, design: IndexDesign)
     # As many first words as any of the indexes may have: more of them miss less at the same slack.
     words = MEMBER_WORDS if config.member_words == "auto" else config.member_words
     decided = replace(
-        config, codes=design.config.codes, unit_words=1, member_words=words, member_bits=1
+        config,
+        codes=design.config.codes,
+        unit_words=1,
+        member_words=words,
+        member_bits=1,
+        center=False,
     )
     return encode_units(units, vectors.unit_rows, design.similarity, decided, progress=False)
 

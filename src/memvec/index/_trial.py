@@ -1,0 +1,138 @@
+"""What k-means units would let pass, tried on a sample of the vectors: the design step reads it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from memvec.codes import Projection
+from memvec.guarantee import Thresholds
+from memvec.index._config import IndexConfig
+from memvec.index._encode import encode_units
+from memvec.index._kmeans_design import Trial
+from memvec.index._units import build_units
+from memvec.kernels import StoredRows, UnitRows
+from memvec.search import CodeUnits
+from memvec.types import Float32Array, Float64Array, IntArray
+
+# Vectors of a sample, or as many as have so many entries, at most this share of all, and others
+# that it is searched for. A trial of 384 dimensions takes 0.15 s of CPU.
+_SAMPLE, _SAMPLE_ENTRIES, _SAMPLE_SHARE, _QUERIES = 4000, 1_500_000, 0.2, 512
+# Where matches of these queries are looked for: a sample has too few of its own.
+_POOL = 20_000
+# Pairs count as matches down to this much below the similarity, so many a query at most. With fewer
+# than so many pairs or vectors a trial would be a matter of luck.
+_NEARLY, _PAIRS_EACH = 0.1, 4
+_FEWEST_PAIRS, _SMALLEST_SAMPLE = 100, 500
+# Rounds of k-means; the rest of them changes units little.
+_ROUNDS = 4
+# What tests of units, first words and whole codes may lose of the pairs. It is more than the miss
+# rates that are usually asked for: less of so few pairs would be a matter of luck, too.
+_LOST = (0.0, 0.02, 0.01, 0.003, 0.0)
+
+
+class Trials:
+    """Tries kinds of k-means units on one sample of vectors.
+
+    Parameters
+    ----------
+    rows : StoredRows of shape (n_vectors, dim)
+        What is searched.
+    similarity : float
+        What is asked for.
+    seed : int
+        Fixes the sample.
+
+    Attributes
+    ----------
+    common : float
+        ‖μ‖² of the sample's mean, less what it is for vectors without one.
+    """
+
+    def __init__(self, rows: StoredRows, similarity: float, seed: int) -> None:
+        rng = np.random.default_rng([seed, 5])
+        drawn = rng.permutation(len(rows))[: _QUERIES + _POOL]
+        self._similarity = similarity
+        self._tried: dict[IndexConfig, Trial] = {}
+        self._queries, pool = rows[drawn[:_QUERIES]], rows[drawn[_QUERIES:]]
+        affordable = max(2 * _SMALLEST_SAMPLE, _SAMPLE_ENTRIES // rows.shape[1])
+        size = min(_SAMPLE, affordable, int(_SAMPLE_SHARE * len(rows)))
+        self._rows, self._pairs = pool[:size], np.empty((0, 3))
+        some = rows[drawn[:_SAMPLE]]
+        mean = some.mean(axis=0, dtype=np.float64)
+        self.common = max(0.0, float(mean @ mean) - 1.0 / len(some))
+        if size >= _SMALLEST_SAMPLE:
+            pairs = self._near(pool, rng)
+            # The sample holds all vectors of these pairs, and others.
+            held = np.unique(pairs[:, 1].astype(np.int64))
+            others = np.setdiff1d(np.arange(len(pool)), held)[: max(0, size - len(held))]
+            self._rows = pool[np.concatenate([held, others])]
+            self._pairs = pairs.copy()
+            self._pairs[:, 1] = np.searchsorted(held, pairs[:, 1])
+
+    @property
+    def tell(self) -> bool:
+        """Whether there are enough vectors and pairs to try anything."""
+        return len(self._pairs) >= _FEWEST_PAIRS
+
+    def of(self, config: IndexConfig) -> Trial:
+        """Try a configuration in which everything is decided, without groups and batches."""
+        if config not in self._tried:
+            self._tried[config] = self._outcome(config)
+        return self._tried[config]
+
+    def _outcome(self, config: IndexConfig) -> Trial:
+        made = replace(
+            config,
+            levels=1,
+            group_size=config.unit_size,
+            batch_size=None,
+            iterations=min(_ROUNDS, config.iterations),
+        )
+        projection: Projection | None = None
+        tested: UnitRows = self._rows
+        if made.projects:
+            projection = Projection.fit(
+                self._rows, made.pca_dim, center=made.center is True, whiten=made.whiten
+            )
+            tested = projection.apply(self._rows)
+        no_reserve = np.empty(0, dtype=np.int64)
+        stored = StoredRows.of(self._rows)
+        units, tested = build_units(stored, no_reserve, projection, tested, made, False)
+        cascade = encode_units(units, tested, self._similarity, made, False)
+        lines = Thresholds.one(self._similarity, self._slack(cascade))
+        found = cascade.search(self._queries, self._similarity, lines, None)
+        _, visited, _, codes, products = found.spent.mean(axis=0).tolist()
+        # Vectors that no unit stands for are visited always.
+        untested = len(units.offsets) - 1 - units.n_tested
+        n_vectors = len(self._rows)
+        return Trial(
+            n_vectors,
+            (visited - untested) / units.n_tested,
+            codes / n_vectors,
+            products / n_vectors,
+        )
+
+    def _near(self, pool: Float32Array, rng: np.random.Generator) -> Float64Array:
+        """Return pairs that match or nearly so, one a row: query, place in the pool, cosine."""
+        found = []
+        for query, scores in enumerate(self._queries @ pool.T):
+            near: IntArray = np.flatnonzero(scores >= self._similarity - _NEARLY)
+            some = rng.permutation(near)[:_PAIRS_EACH]
+            found += [(query, place, scores[place]) for place in some.tolist()]
+        return np.array(found, dtype=np.float64).reshape(-1, 3)
+
+    def _slack(self, cascade: CodeUnits) -> Float64Array:
+        """Return the slack with which each stage loses its share of the pairs."""
+        queries, members = self._pairs[:, :2].astype(np.int64).T
+        rows = cascade.units.places[members].astype(np.int64)
+        scores, slopes = cascade.see(self._queries, queries, rows)
+        needed = self._pairs[:, 2:] * slopes - scores
+        # Those that are not tested need nothing.
+        needed = np.where(np.isfinite(needed), needed, -np.inf)
+        slack = [
+            np.quantile(needed[:, stage], 1 - lost, method="higher")
+            for stage, lost in enumerate(_LOST)
+        ]
+        return np.minimum(np.where(np.isfinite(slack), slack, 0.0), cascade.most_slack)

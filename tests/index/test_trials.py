@@ -1,0 +1,126 @@
+"""The design step tries k-means units on a sample: centred or not, and of two sizes."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from clouds import around
+from memvec import Index, IndexConfig
+from memvec.errors import InvalidValueError
+from memvec.index import MachineCosts
+from memvec.index._kmeans_design import PassLaw, Trial, design_centring
+from memvec.index._trial import Trials
+
+DIM = 64
+CENTRES = np.random.default_rng(1).standard_normal((300, DIM))
+TRIED = IndexConfig(
+    assignment="kmeans",
+    codes="estimate",
+    construction="pinv",
+    unit_size=20,
+    unit_words=1,
+    member_words=1,
+    units_per_vector=2,
+    center=False,
+)
+
+
+def leaning(towards, n=6000, seed=2):
+    """Return vectors around centres that lie off towards one direction."""
+    return around(CENTRES + towards * np.eye(1, DIM), 0.7, seed, n)
+
+
+class Seen:
+    """Trials whose outcome is known."""
+
+    def __init__(self, tell, common, plain, centred):
+        self.tell, self.common = tell, common
+        self.outcomes = {False: plain, True: centred}
+
+    def of(self, config):
+        return self.outcomes[config.center]
+
+
+def trial(passed, codes=0.01):
+    return Trial(4000, passed, codes, codes / 2)
+
+
+def centred_by(trials, guarantee="expected", **config):
+    made = design_centring(IndexConfig(**config), (100_000, DIM), trials, MachineCosts(), guarantee)
+    return made.center
+
+
+def test_trial_is_the_same_for_the_same_seed():
+    rows = leaning(6.0)
+    one, other = (Trials(rows, 0.7, 0).of(TRIED) for _ in range(2))
+    assert one == other
+    assert 0 < one.products <= one.codes < 1
+    assert 0 < one.passed < 1
+
+
+def test_trial_of_centred_vectors_lets_less_pass_where_they_lean():
+    trials = Trials(leaning(8.0), 0.8, 0)
+    plain, centred = (trials.of(replace(TRIED, center=center)) for center in (False, True))
+    # Seen: shares of products of 0.053 and 0.0063.
+    assert trials.common > 0.3
+    assert centred.products < 0.6 * plain.products
+
+
+def test_trials_need_vectors_and_pairs():
+    assert not Trials(leaning(0.0, n=600), 0.7, 0).tell
+    assert not Trials(leaning(0.0), 0.999, 0).tell
+    assert Trials(leaning(0.0), 0.7, 0).tell
+
+
+@pytest.mark.parametrize("n_vectors", [1, 2, 40, 600])
+def test_small_sets_have_no_trials_and_are_built(n_vectors):
+    index = Index.build(leaning(8.0, n=n_vectors), similarity=0.7)
+    assert index.config.center in (True, False)
+
+
+def test_vectors_are_centred_where_that_saves_more_than_it_takes():
+    assert centred_by(Seen(True, 0.0, trial(0.3), trial(0.1))) is True
+    assert centred_by(Seen(True, 0.9, trial(0.1), trial(0.099))) is False
+    assert centred_by(Seen(True, 0.9, trial(0.1), trial(0.2))) is False
+
+
+def test_vectors_without_trials_are_centred_where_they_lean():
+    assert centred_by(Seen(False, 0.2, None, None)) is True
+    assert centred_by(Seen(False, 0.01, None, None)) is False
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"assignment": "random"},
+        {"codes": "none"},
+        {"codes": "sign"},
+        {"rotation": "none"},
+        {"normalised": True},
+        {"pca_dim": 8},
+        {"whiten": True},
+        {"center": False},
+    ],
+)
+def test_variants_of_the_paper_are_centred_where_it_is_asked_for_only(config):
+    trials = Seen(True, 0.5, trial(0.5), trial(0.01))
+    assert centred_by(trials, **config) is False
+    assert centred_by(trials) is True
+    assert centred_by(trials, guarantee="exact") is False
+
+
+def test_measured_law_goes_through_both_trials():
+    trials = Seen(True, 0.0, trial(0.2), None)
+    trials.of = lambda config: trial(0.2 if config.unit_size == 56 else 0.1)
+    law = PassLaw.tried(IndexConfig(center=False), (4000, DIM), 0.7, trials, MachineCosts())
+    assert law.of_units(56, 2) == pytest.approx(0.2)
+    assert law.of_units(20, 2) == pytest.approx(0.1)
+    assert law.rest > 0
+    more = PassLaw.tried(IndexConfig(center=False), (64_000, DIM), 0.7, trials, MachineCosts())
+    assert more.of_units(56, 2) == pytest.approx(0.1)  # by (1/16)^¼
+
+
+def test_center_is_a_flag_or_auto():
+    with pytest.raises(InvalidValueError, match=r"'center' parameter .* 'auto', True, False"):
+        IndexConfig(center="yes")
