@@ -125,7 +125,7 @@ class Trials:
 
     def _slack(self, cascade: CodeUnits) -> Float64Array:
         """Return the slack with which each stage loses its share of the pairs."""
-        queries, members = self._pairs[:, :2].astype(np.int64).T
+        queries, members = (self._pairs[:, column].astype(np.int64) for column in (0, 1))
         rows = cascade.units.places[members].astype(np.int64)
         scores, slopes = cascade.see(self._queries, queries, rows)
         needed = self._pairs[:, 2:] * slopes - scores
