@@ -13,7 +13,7 @@ REPRODUCED := tests/paper/test_smoke.py tests/paper/test_described_photographs.p
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-extras lint bench reproduce clean
+.PHONY: help venv demo test test-all test-extras test-gpu lint bench reproduce clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ test-all: lint ## Run every test, the slow ones too
 test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; all experiments at the smallest scale
 	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
 	$(BIN)/python -m pytest -q -n auto -m slow $(REPRODUCED)
+
+test-gpu: $(READY) ## Every kernel on a GPU against its twin; install memvec[gpu12] or [gpu13] in .venv first
+	$(BIN)/python -m pytest -q -m gpu tests/gpu
 
 lint: $(READY) ## ruff, mypy strict on src and paper, the import rule between rooms
 	$(BIN)/ruff check .

@@ -12,6 +12,9 @@ import memvec
 from memvec.cli import main
 
 EXTRAS = [
+    "cuda.bindings",
+    "cuda.core",
+    "cupy",
     "cv2",
     "faiss",
     "h5py",
@@ -64,6 +67,10 @@ def test_import_loads_no_room():
 def test_using_every_public_name_loads_nothing_heavy():
     touched = "\n".join(f"memvec.{name}" for name in memvec.__all__)
     assert loaded_after(f"import memvec\n{touched}", HEAVY) == []
+
+
+def test_room_of_gpus_loads_nothing_heavy():
+    assert loaded_after("import memvec.gpu", HEAVY) == []
 
 
 def test_first_kernel_loads_the_compiler():

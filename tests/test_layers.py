@@ -26,7 +26,7 @@ TIERS = [
     {"assignment", "guarantee"},
     {"search"},
     {"index"},
-    {"collection"},
+    {"collection", "gpu"},
     {"images"},
     {"cli"},
     {"paper"},

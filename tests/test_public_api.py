@@ -32,6 +32,7 @@ ROOMS = [
     "constructions",
     "evaluation",
     "files",
+    "gpu",
     "guarantee",
     "images",
     "index",

@@ -11,6 +11,8 @@
     ├── IndexNotFoundError     (FileNotFoundError)  there is no saved index at this path
     ├── LockedError            (BlockingIOError)    a collection is being written by someone else
     ├── StorageError           (OSError)      the disk is full or refuses
+    ├── DeviceError            (RuntimeError) there is no GPU, no driver, or it refuses
+    │   └── DeviceMemoryError  (MemoryError)  a GPU has less free memory than is needed
     └── MissingExtraError      (ImportError)  an optional dependency is not installed
 
 Each one is also the builtin that callers expect, so ``except ValueError`` keeps working.
@@ -54,6 +56,20 @@ class StorageError(MemvecError, OSError):
     """The disk is full or refuses; nothing was changed."""
 
 
+class DeviceError(MemvecError, RuntimeError):
+    """There is no GPU, no driver for it, or it refuses what is asked."""
+
+
+class DeviceMemoryError(DeviceError, MemoryError):
+    """A GPU has less free memory than is needed."""
+
+    def __init__(self, what: str, needed: int, free: int) -> None:
+        super().__init__(
+            f"{what} needs {needed / 1e9:.3f} GB of the memory of the GPU, of which "
+            f"{free / 1e9:.3f} GB are free."
+        )
+
+
 class MissingExtraError(MemvecError, ImportError):
     """A feature needs a package that is not installed; the message says which pip line adds it."""
 
@@ -75,6 +91,8 @@ class DriftWarning(UserWarning):
 
 __all__ = [
     "CorruptIndexError",
+    "DeviceError",
+    "DeviceMemoryError",
     "DriftWarning",
     "FileFormatError",
     "IndexNotFoundError",

@@ -12,7 +12,8 @@ import pytest
 import memvec
 from memvec.kernels import _kept, score_units
 from memvec.kernels._dispatcher import FunctionCache, _KeptCode
-from memvec.kernels._kept import is_private, kept_folder, place, remove_old, sources_digest
+from memvec.kernels._kept import kept_folder, remove_old, sources_digest
+from memvec.kernels._place import is_private, place
 
 SCORE = """
 import numpy as np

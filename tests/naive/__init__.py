@@ -1,5 +1,12 @@
 """Slow, obvious twins of everything fast. Nothing here imports the package."""
 
+from naive.balanced import (
+    common_bits,
+    int8_score,
+    joined,
+    mixed_rows,
+    packed_bits,
+)
 from naive.codes import (
     balanced_bits,
     disagreement,
@@ -58,19 +65,24 @@ __all__ = [
     "best",
     "best_units",
     "canonical_score",
+    "common_bits",
     "complexity_ratio",
     "disagreement",
     "fine_levels",
     "fine_values",
     "imbalance",
     "in_order",
+    "int8_score",
+    "joined",
     "levels",
     "mann_whitney",
     "matches",
     "memory_vector",
     "merged",
     "misses",
+    "mixed_rows",
     "most_disagreement",
+    "packed_bits",
     "passes",
     "passes_filter",
     "pinv_memory_vector",

@@ -1,4 +1,4 @@
-"""Compiled loops. The only room that imports numba."""
+"""Compiled loops, and the sources of those for GPUs. The only room that imports numba."""
 
 from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
@@ -10,9 +10,11 @@ from memvec.kernels._cascade import (
     search_codes,
 )
 from memvec.kernels._codes import WORD, balance_rows, disagreement, encode_rows, quantise_query
+from memvec.kernels._cuda import cuda_source
 from memvec.kernels._fine import encode_fine
 from memvec.kernels._nearby import nearest_of_groups, second_of_units
 from memvec.kernels._nearest import try_units
+from memvec.kernels._place import private_folder
 from memvec.kernels._query_blocks import (
     ALL_ALLOWED,
     ANYTHING,
@@ -71,6 +73,7 @@ __all__ = [
     "check_dim",
     "checked_unit_rows",
     "collect_matches",
+    "cuda_source",
     "default_threads",
     "disagreement",
     "encode_fine",
@@ -78,6 +81,7 @@ __all__ = [
     "estimate_scores",
     "float32_slack",
     "nearest_of_groups",
+    "private_folder",
     "quantise_query",
     "room_for",
     "rotate",

@@ -10,7 +10,8 @@ from typing import Any
 from numba.core import event
 
 from memvec.kernels._compile import Kernel
-from memvec.kernels._kept import kept_folder, place
+from memvec.kernels._kept import kept_folder
+from memvec.kernels._place import place
 from memvec.progress import Advance, in_notebook, on_terminal, progress_bar
 
 _LOGGER = logging.getLogger("memvec")

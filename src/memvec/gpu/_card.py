@@ -1,0 +1,171 @@
+"""Cards: which there are, what each can do, and kernels loaded on them."""
+
+from __future__ import annotations
+
+import re
+import threading
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from memvec import checks
+from memvec.errors import DeviceError, DeviceMemoryError
+from memvec.gpu._compile import kept_kernel
+from memvec.gpu._packages import cuda_core, cupy, driver_bindings, driver_version
+
+Way: TypeAlias = Literal["wgmma", "mma", "popcount"]
+#: The ways of a join: 1-bit products of warpgroups, of warps, or popcounts. All answer the same.
+WAYS: tuple[Way, ...] = get_args(Way)
+
+
+@dataclass(frozen=True)
+class Card:
+    """A GPU, and the kernels that are loaded on it.
+
+    Attributes
+    ----------
+    number : int
+    name : str
+    capability : tuple of int
+        The compute capability, such as ``(9, 0)``.
+    n_processors : int
+        How many multiprocessors there are.
+    """
+
+    number: int
+    name: str
+    capability: tuple[int, int]
+    n_processors: int
+    _loaded: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    _lock: Any = field(default_factory=threading.Lock, repr=False, compare=False)
+
+    @property
+    def arch(self) -> str:
+        """The architecture that kernels are compiled for."""
+        major, minor = self.capability
+        return f"sm_{major}{minor}{'a' if self.capability == (9, 0) else ''}"
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """The ways of a join that the card has, the fastest first."""
+        if self.capability == (9, 0):
+            return WAYS
+        return WAYS[1:] if self.capability[0] == 8 else WAYS[2:]
+
+    def empty(self, what: str, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Return an array on the card; an error says what there is no memory for."""
+        xp = cupy()
+        try:
+            with xp.cuda.Device(self.number):
+                return xp.empty(shape, dtype)
+        except xp.cuda.memory.OutOfMemoryError:
+            needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+            with xp.cuda.Device(self.number) as device:
+                free = device.mem_info[0] + xp.get_default_memory_pool().free_bytes()
+            raise DeviceMemoryError(what, needed, free) from None
+
+    def launch(
+        self,
+        kernel: tuple[str, str, dict[str, int]],
+        grid: int,
+        threads: int,
+        arguments: tuple[Any, ...],
+        shared: int = 0,
+    ) -> None:
+        """Start a kernel on CuPy's current stream of this card.
+
+        Parameters
+        ----------
+        kernel : tuple of str, str and dict
+            The source, the function in it, and the sizes that it is compiled for.
+        grid, threads : int
+            How many blocks, and threads of each.
+        arguments : tuple
+            Arrays of CuPy, NumPy scalars, or None for no array.
+        shared : int
+            Bytes of shared memory a block.
+        """
+        core: Any = cuda_core()
+        given = [_passed(argument) for argument in arguments]
+        with cupy().cuda.Device(self.number):
+            function = self._function(kernel, shared)
+            config = core.LaunchConfig(grid=grid, block=threads, shmem_size=shared)
+            core.launch(_current_stream(), config, function, *given)
+
+    def _function(self, kernel: tuple[str, str, dict[str, int]], shared: int) -> Any:
+        source, name, macros = kernel
+        key = source, name, tuple(sorted(macros.items()))
+        with self._lock:  # two would be compiled twice
+            if key not in self._loaded:
+                core: Any = cuda_core()
+                core.Device(self.number).set_current()
+                code = kept_kernel(source, self.arch, macros)
+                loaded = core.ObjectCode.from_cubin(code)
+                function = loaded.get_kernel(name)
+                if shared:  # more than 48 KiB, with what the kernel itself names
+                    self._allow_shared(function, shared)
+                self._loaded[key] = function
+        return self._loaded[key]
+
+    def _allow_shared(self, function: Any, shared: int) -> None:
+        driver = driver_bindings()
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        [error] = driver.cuKernelSetAttribute(attribute, shared, function.handle, self.number)
+        if int(error):
+            raise DeviceError(f"{self.name} gives a block no {shared} bytes of shared memory.")
+
+
+def _current_stream() -> Any:
+    """Return CuPy's current stream, as cuda.core takes it."""
+    # 1 names the stream that 0 stands for, whatever 0 means to the caller.
+    return cuda_core().Stream.from_handle(cupy().cuda.get_current_stream().ptr or 1)
+
+
+def _passed(argument: Any) -> Any:
+    """Return an argument as cuda.core takes it: addresses of arrays as plain integers."""
+    if argument is None:
+        return 0
+    return int(argument.data.ptr) if hasattr(argument, "__cuda_array_interface__") else argument
+
+
+def find_card(device: str = "cuda") -> Card:
+    """Return a card.
+
+    Parameters
+    ----------
+    device : str
+        ``"cuda"`` for the first, ``"cuda:1"`` for the second, and so on.
+
+    Raises
+    ------
+    DeviceError
+        There is no driver, or no such card.
+    MissingExtraError
+        CuPy or cuda.core is not installed.
+    """
+    match = re.fullmatch(r"cuda(?::(\d+))?", device) if isinstance(device, str) else None
+    if match is None:
+        raise checks.bad_value("device", "find_card", "'cuda' or 'cuda:<number>'", repr(device))
+    return _card(int(match.group(1) or 0))
+
+
+@cache
+def _card(number: int) -> Card:
+    if driver_version() is None:
+        raise DeviceError(
+            "There is no driver of NVIDIA on this machine: its library (libcuda) is not found. "
+            "Install the driver of the GPU; memvec needs no other part of CUDA."
+        )
+    runtime = cupy().cuda.runtime
+    try:
+        n_cards = int(runtime.getDeviceCount())
+    except runtime.CUDARuntimeError as error:
+        raise DeviceError(f"The driver of the GPU does not answer: {error}") from None
+    if number >= n_cards:
+        counted = checks.counted(n_cards, "GPU")
+        raise DeviceError(f"'cuda:{number}' is not there: this machine has {counted}.")
+    found = runtime.getDeviceProperties(number)
+    name = found["name"].decode() if isinstance(found["name"], bytes) else str(found["name"])
+    return Card(number, name, (found["major"], found["minor"]), found["multiProcessorCount"])

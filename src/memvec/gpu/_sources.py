@@ -1,0 +1,93 @@
+"""Which kernels there are, and the sizes that they are compiled for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from memvec import checks
+
+#: A kernel compares or makes codes of a whole number of so many bits; zero bits count for nothing.
+BITS_STEP = 256
+#: The shortest and the longest code.
+LENGTHS = (256, 2048)
+#: Names of kernels, as `compile_kernel` takes them.
+KERNELS = ("encode", "join_mma", "join_popcount", "join_wgmma", "scan", "scores")
+
+_WGMMA_ROWS, _WGMMA_COLUMNS, _WGMMA_MOST_TILES = 64, 256, 4
+_MMA_COLUMNS = 128
+# Shared memory that a block of sm_90 can have, less what the kernel takes for limits and queues.
+_WGMMA_SHARED = 227 * 1024 - 15 * 1024
+_ALIGNMENT = 1024
+
+
+class Shape(NamedTuple):
+    """How a join is launched.
+
+    Attributes
+    ----------
+    macros : dict
+    columns : int
+        Columns that a block keeps.
+    threads : int
+        Threads of a block.
+    shared : int
+        Bytes of shared memory that are asked for at the launch.
+    """
+
+    macros: dict[str, int]
+    columns: int
+    threads: int
+    shared: int
+
+
+def code_bits(length: int) -> int:
+    """Return how many bits a code of `length` entries takes: the next multiple of 256."""
+    return -(-length // BITS_STEP) * BITS_STEP
+
+
+def check_length(length: int, where: str) -> int:
+    """Return the length of a code: even, between the shortest and the longest."""
+    shortest, longest = LENGTHS
+    length = checks.integer(length, "length", where, minimum=shortest)
+    if length > longest or length % 2:
+        expected = f"an even number in [{shortest}, {longest}]"
+        raise checks.bad_value("length", where, expected, length)
+    return length
+
+
+def join_shape(kernel: str, bits: int) -> Shape:
+    """Return how a join of codes of so many bits is launched."""
+    code_bytes = bits // 8
+    if kernel == "join_wgmma":
+        # Three warpgroups: one looks for survivors while two multiply. Products of long codes take
+        # so long that two are enough, and their buffers leave room for columns.
+        groups = 3 if bits < 2048 else 2
+        buffers = groups * 2 * _WGMMA_ROWS * code_bytes + _ALIGNMENT
+        tile = _WGMMA_COLUMNS * code_bytes
+        tiles = min((_WGMMA_SHARED - buffers) // tile, _WGMMA_MOST_TILES)
+        macros = {"BITS": bits, "TILES": tiles, "WARPGROUPS": groups}
+        return Shape(macros, tiles * _WGMMA_COLUMNS, groups * 128, tiles * tile + buffers)
+    if kernel == "join_mma":
+        rows = 128 if bits <= 1024 else 64
+        shared = (_MMA_COLUMNS + 2 * rows) * (code_bytes + 16)
+        return Shape({"BITS": bits}, _MMA_COLUMNS, 256, shared)
+    return Shape({"BITS": bits}, 64, 256, 0)
+
+
+def kernel_macros(kernel: str, length: int) -> dict[str, int]:
+    """Return the sizes that a kernel is compiled for, for codes of `length` entries.
+
+    Examples
+    --------
+    >>> kernel_macros("encode", 384)
+    {'BITS': 512, 'LENGTH': 384}
+    >>> kernel_macros("join_wgmma", 1024)
+    {'BITS': 1024, 'TILES': 4, 'WARPGROUPS': 3}
+    """
+    kernel = checks.choice(kernel, "kernel", "kernel_macros", KERNELS)
+    bits = code_bits(check_length(length, "kernel_macros"))
+    if kernel == "scores":
+        return {}
+    if kernel == "encode":
+        return {"BITS": bits, "LENGTH": length}
+    return join_shape(kernel, bits).macros

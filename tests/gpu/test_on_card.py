@@ -1,0 +1,232 @@
+"""What needs a card: every kernel against its twin. Run by `make test-gpu`."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import naive
+from gpu.codes_made import balanced_codes, common_counts, join_case
+from memvec import gpu
+from memvec.codes import CodeSpace
+from memvec.errors import (
+    DeviceError,
+    DeviceMemoryError,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingExtraError,
+)
+
+pytestmark = pytest.mark.gpu
+LENGTHS = (256, 384, 768, 1024, 1280, 1536, 2048)
+
+
+@pytest.fixture(scope="module")
+def card():
+    try:
+        return gpu.find_card()
+    except (DeviceError, MissingExtraError) as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def cupy(card):
+    return pytest.importorskip("cupy")
+
+
+@pytest.fixture(params=gpu.WAYS)
+def way(request, card):
+    if request.param not in card.ways:
+        pytest.skip(f"{card.name} has no products by {request.param}")
+    return request.param
+
+
+def pairs_of(found):
+    """The pairs as a set; each is there once."""
+    pairs = set(map(tuple, found.get().tolist()))
+    assert len(pairs) == len(found)
+    return pairs
+
+
+def pairs_where(passes):
+    return set(zip(*(axis.tolist() for axis in np.nonzero(passes)), strict=True))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(1, 1), (63, 257), (700, 1500)])
+def test_join_finds_the_pairs_of_the_twin(card, cupy, way, length, n_rows, n_columns):
+    case = join_case(n_rows, n_columns, length, np.random.default_rng(length))
+    found = gpu.join_codes(*map(cupy.asarray, case), card, way=way)
+    rows, columns, thresholds = case
+    assert pairs_of(found) == pairs_where(common_counts(rows, columns) >= thresholds)
+    if n_rows * n_columns < 100_000:
+        assert pairs_of(found) == naive.joined(*case)
+
+
+@pytest.mark.parametrize("length", [256, 1024, 2048])
+def test_join_below_stops_tests_a_triangle(card, cupy, way, length):
+    generator = np.random.default_rng(0)
+    codes = balanced_codes(3000, length, generator)
+    columns, numbers = cupy.asarray(codes), np.arange(3000)
+    level = int(np.quantile(common_counts(codes[:300], codes), 0.999))
+    thresholds = cupy.full(3000, level, dtype=np.int16)
+    stops = cupy.asarray(numbers, dtype=np.int32)
+    found = gpu.join_codes(columns, columns, thresholds, card, stops=stops, way=way)
+    passes = (common_counts(codes, codes) >= level) & (numbers[:, None] < numbers)
+    assert len(found) > 100
+    assert pairs_of(found) == pairs_where(passes)
+
+
+def test_join_takes_any_stops_and_part_of_the_rows(card, cupy, way):
+    generator = np.random.default_rng(1)
+    rows, columns, thresholds = join_case(5000, 600, 512, generator)
+    stops = generator.integers(-5, 6000, 600)
+    given = {"stops": cupy.asarray(stops, dtype=np.int32), "row_range": (130, 4321), "way": way}
+    found = gpu.join_codes(*map(cupy.asarray, (rows, columns, thresholds)), card, **given)
+    numbers = np.arange(5000)[:, None]
+    passes = (common_counts(rows, columns) >= thresholds) & (numbers < stops)
+    assert pairs_of(found) == pairs_where(passes & (numbers >= 130) & (numbers < 4321))
+
+
+def test_join_where_everything_passes_asks_again_for_room(card, cupy, way):
+    generator = np.random.default_rng(2)
+    rows, columns = (cupy.asarray(balanced_codes(n, 768, generator)) for n in (333, 777))
+    thresholds = cupy.zeros(777, dtype=np.int16)
+    found = gpu.join_codes(rows, columns, thresholds, card, room=1000, way=way)
+    assert pairs_of(found) == {(i, j) for i in range(333) for j in range(777)}
+
+
+def test_join_does_not_write_past_the_queue(card, cupy, way):
+    codes = cupy.asarray(balanced_codes(300, 256, np.random.default_rng(3)))
+    queue = gpu.Queue(card, 1000)
+    queue.entries = cupy.full((2000, 2), -1, dtype=np.int32)[:1000]
+    whole = queue.entries.base
+    gpu.launch_join(codes, codes, cupy.zeros(300, dtype=np.int16), queue, way=way)
+    assert queue.length() == 90_000
+    assert queue.read() is None
+    assert (whole[:1000] >= 0).all()
+    assert (whole[1000:] == -1).all()
+
+
+def test_join_of_nothing_finds_nothing(card, cupy):
+    codes = cupy.asarray(balanced_codes(10, 256, np.random.default_rng(4)))
+    zeros = cupy.zeros(10, dtype=np.int16)
+    assert len(gpu.join_codes(codes[:0], codes, zeros, card)) == 0
+    assert len(gpu.join_codes(codes, codes[:0], zeros[:0], card)) == 0
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("n_columns", [1, 33, 100_003])
+def test_scan_finds_the_columns_of_the_twin(card, cupy, length, n_columns):
+    generator = np.random.default_rng(length)
+    columns = balanced_codes(min(n_columns, 1000), length, generator)
+    columns = columns[generator.integers(0, len(columns), n_columns)]
+    query = balanced_codes(1, length, generator)
+    common = common_counts(query, columns)[0]
+    thresholds = np.quantile(common, 0.9) + generator.integers(-2, 3, n_columns)
+    thresholds = thresholds.astype(np.int16)
+    given = map(cupy.asarray, (query, columns, thresholds))
+    found = gpu.scan_codes(*given, card, room=500).get()
+    assert sorted(found.tolist()) == np.flatnonzero(common >= thresholds).tolist()
+    assert common[0] == naive.common_bits(query[0], columns[0])
+
+
+@pytest.mark.parametrize(
+    ("dim", "length"),
+    [(10, 256), (384, 384), (700, 768), (1000, 1024), (1536, 1536), (2048, 2048)],
+)
+def test_codes_are_those_of_the_twin(card, cupy, dim, length):
+    generator = np.random.default_rng(dim)
+    rows = generator.standard_normal((300, dim)).astype(np.float32)
+    rows[::7] = np.round(rows[::7])  # ties
+    rows[5] = 0.0
+    rows[6] = -0.0
+    flips = CodeSpace.random(length, seed=5).flips
+    bits = -(-length // 256) * 256
+    for turned in (flips[:0], flips):
+        codes = gpu.encode_balanced(cupy.asarray(rows), turned, length, card).get()
+        mixed = naive.mixed_rows(rows, turned, length)
+        expected = [naive.packed_bits(naive.balanced_bits(row), bits // 32) for row in mixed]
+        np.testing.assert_array_equal(codes, expected)
+
+
+def test_codes_of_any_even_length_are_balanced(card, cupy):
+    rows = np.random.default_rng(6).standard_normal((50, 300)).astype(np.float32)
+    codes = gpu.encode_balanced(cupy.asarray(rows), np.empty((0, 302), np.float32), 302, card)
+    mixed = naive.mixed_rows(rows, [], 302)
+    expected = [naive.packed_bits(naive.balanced_bits(row), 16) for row in mixed]
+    np.testing.assert_array_equal(codes.get(), expected)
+
+
+@pytest.mark.parametrize("dim", [16, 112, 384, 1024, 4096])
+def test_int8_scores_are_those_of_the_twin(card, cupy, dim):
+    generator = np.random.default_rng(dim)
+    left, right = (generator.integers(-127, 128, (n, dim), dtype=np.int8) for n in (50, 70))
+    left[0] = right[0] = 127
+    scales = [1 / np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (left, right)]
+    pairs = np.stack([generator.integers(0, n, 1001) for n in (50, 70)], axis=1).astype(np.int32)
+    pairs[0] = 0
+    given = map(cupy.asarray, (left, scales[0], right, scales[1], pairs))
+    scores = gpu.score_int8_pairs(*given, card).get()
+    expected = [naive.int8_score(left[i], scales[0][i], right[j], scales[1][j]) for i, j in pairs]
+    np.testing.assert_array_equal(scores, expected)
+
+
+def test_packed_codes_have_the_bits_of_their_words(card):
+    words = np.random.default_rng(7).integers(0, 2**63, (9, 6)).astype(np.uint64)
+    packed = gpu.pack_codes(words, card).get()
+    assert packed.shape == (9, 16)
+    assert (packed[:, 12:] == 0).all()
+    for row, code in zip(words, packed, strict=True):
+        np.testing.assert_array_equal(naive.packed_bits(naive.unpack(row), 16), code)
+
+
+def test_several_threads_use_one_card(card, cupy):
+    case = join_case(500, 500, 1024, np.random.default_rng(8))
+    given, found = [cupy.asarray(part) for part in case], []
+
+    def work():
+        with cupy.cuda.Stream(non_blocking=True):
+            found.extend(pairs_of(gpu.join_codes(*given, card)) for _ in range(5))
+
+    cupy.cuda.Device().synchronize()
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 20
+    assert all(pairs == found[0] for pairs in found)
+    assert found[0] == pairs_where(common_counts(*case[:2]) >= case[2])
+
+
+def test_too_little_memory_is_named(card):
+    with pytest.raises(DeviceMemoryError, match=r"queue .* needs 8000\.000 GB .* are free"):
+        gpu.Queue(card, 10**12)
+
+
+def test_card_that_is_not_there_is_named(card):
+    with pytest.raises(DeviceError, match="'cuda:99' is not there: this machine has"):
+        gpu.find_card("cuda:99")
+
+
+def test_arrays_that_no_kernel_reads_are_refused(card, cupy):
+    codes = cupy.asarray(balanced_codes(10, 512, np.random.default_rng(9)))
+    zeros = cupy.zeros(10, dtype=np.int16)
+    with pytest.raises(InvalidTypeError, match="'rows' .* on a GPU. Got ndarray"):
+        gpu.join_codes(codes.get(), codes, zeros, card)
+    with pytest.raises(InvalidValueError, match="'columns' .* codes of 512 bits. Got 256"):
+        gpu.join_codes(codes, cupy.ascontiguousarray(codes[:, :8]), zeros, card)
+    with pytest.raises(InvalidValueError, match="'rows' .* C-contiguous"):
+        gpu.join_codes(codes[:, :8], codes, zeros, card)
+    with pytest.raises(InvalidValueError, match="'thresholds' .* of length 10. Got length 9"):
+        gpu.join_codes(codes, codes, zeros[:9], card)
+    with pytest.raises(InvalidValueError, match="'row_range' .* within"):
+        gpu.join_codes(codes, codes, zeros, card, row_range=(3, 11))
+    with pytest.raises(InvalidValueError, match="'query' .* one code. Got 10 codes"):
+        gpu.scan_codes(codes, codes, zeros, card)
+    rows = cupy.zeros((2, 400), dtype=np.float32)
+    with pytest.raises(InvalidValueError, match="'length' .* at least 400"):
+        gpu.encode_balanced(rows, np.empty((0, 256), np.float32), 256, card)
+    with pytest.raises(InvalidValueError, match="'length' .* as long as the flips, 512"):
+        gpu.encode_balanced(rows, np.ones((1, 512), np.float32), 768, card)
