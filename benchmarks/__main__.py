@@ -148,6 +148,19 @@ def blocks_command(
     blocks.run(vectors, dim, similarity, memory, work)
 
 
+@main.command("gpu")
+@click.option("--device", default="cuda", show_default=True, help="cuda, or cuda:1 and so on.")
+@click.option("--rows", type=click.IntRange(1024), default=1 << 21, show_default=True)
+@click.option("--columns", type=click.IntRange(1024), default=132 * 1024, show_default=True)
+@click.option("--scanned", type=click.IntRange(1024), default=12_500_000, show_default=True)
+@_rounds(5)
+def gpu_command(device: str, rows: int, columns: int, scanned: int, rounds: int) -> None:
+    """Measure the kernels of a GPU: joins and scans of codes, encoding, scores of int8 rows."""
+    from benchmarks import gpu  # the card is not needed by the others
+
+    gpu.run(device, rows, columns, scanned, rounds)
+
+
 @main.command("assignment")
 @click.option("--vectors", type=click.IntRange(1000), default=100_000, show_default=True)
 @_data
