@@ -1,5 +1,6 @@
 """Every kernel compiles without a card; what is compiled is kept."""
 
+import io
 import os
 import sys
 
@@ -27,6 +28,22 @@ COMPILED = [
 def test_kernel_compiles(name, arch, length):
     code = gpu.compile_kernel(name, arch, gpu.kernel_macros(name, length))
     assert code.startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("length", [256, 1024, 1536, 2048])
+def test_compiler_does_not_serialise_products_of_warpgroups(length):
+    core = pytest.importorskip("cuda.core")
+    macros = gpu.kernel_macros("join_wgmma", length)
+    options = core.ProgramOptions(
+        arch="sm_90a",
+        std="c++17",
+        define_macro=[(name, str(value)) for name, value in macros.items()],
+        ptxas_options=["-v"],
+    )
+    log = io.StringIO()
+    core.Program(cuda_source("join_wgmma"), "c++", options).compile("cubin", logs=log)
+    assert "registers" in log.getvalue()
+    assert "serialized" not in log.getvalue()
 
 
 def test_all_kernels_are_compiled_for_both_architectures():

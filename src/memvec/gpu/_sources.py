@@ -13,11 +13,12 @@ LENGTHS = (256, 2048)
 #: Names of kernels, as `compile_kernel` takes them.
 KERNELS = ("encode", "join_mma", "join_popcount", "join_wgmma", "scan", "scores")
 
-_WGMMA_ROWS, _WGMMA_COLUMNS, _WGMMA_MOST_TILES = 64, 256, 4
-_MMA_COLUMNS = 128
-# Shared memory that a block of sm_90 can have, less what the kernel takes for limits and queues.
-_WGMMA_SHARED = 227 * 1024 - 15 * 1024
-_ALIGNMENT = 1024
+_WGMMA_ROWS, _WGMMA_COLUMNS, _WGMMA_MOST_TILES = 64, 128, 8
+_MMA_COLUMNS, _POPCOUNT_COLUMNS = 128, 32
+# Shared memory that a block of sm_90 can have, in bytes; what the kernel itself takes of it for the
+# limits of a column, and for what a warp puts aside; and what aligning the rest may take.
+_WGMMA_SHARED = 227 * 1024
+_LIMITS, _ASIDE, _ALIGNMENT = 8, 2560, 1024
 
 
 class Shape(NamedTuple):
@@ -61,17 +62,19 @@ def join_shape(kernel: str, bits: int) -> Shape:
     if kernel == "join_wgmma":
         # Three warpgroups: one looks for survivors while two multiply. Products of long codes take
         # so long that two are enough, and their buffers leave room for columns.
-        groups = 3 if bits < 2048 else 2
+        groups = 3 if bits <= 1536 else 2
         buffers = groups * 2 * _WGMMA_ROWS * code_bytes + _ALIGNMENT
         tile = _WGMMA_COLUMNS * code_bytes
-        tiles = min((_WGMMA_SHARED - buffers) // tile, _WGMMA_MOST_TILES)
+        room = _WGMMA_SHARED - buffers - groups * 4 * _ASIDE - _WGMMA_MOST_TILES * _LIMITS
+        fitting = room // (tile + _WGMMA_COLUMNS * _LIMITS)
+        tiles = min(fitting, _WGMMA_MOST_TILES) // 2 * 2  # multiplied by twos
         macros = {"BITS": bits, "TILES": tiles, "WARPGROUPS": groups}
         return Shape(macros, tiles * _WGMMA_COLUMNS, groups * 128, tiles * tile + buffers)
     if kernel == "join_mma":
         rows = 128 if bits <= 1024 else 64
         shared = (_MMA_COLUMNS + 2 * rows) * (code_bytes + 16)
         return Shape({"BITS": bits}, _MMA_COLUMNS, 256, shared)
-    return Shape({"BITS": bits}, 64, 256, 0)
+    return Shape({"BITS": bits}, _POPCOUNT_COLUMNS, 128, 0)
 
 
 def kernel_macros(kernel: str, length: int) -> dict[str, int]:
@@ -82,7 +85,7 @@ def kernel_macros(kernel: str, length: int) -> dict[str, int]:
     >>> kernel_macros("encode", 384)
     {'BITS': 512, 'LENGTH': 384}
     >>> kernel_macros("join_wgmma", 1024)
-    {'BITS': 1024, 'TILES': 4, 'WARPGROUPS': 3}
+    {'BITS': 1024, 'TILES': 8, 'WARPGROUPS': 3}
     """
     kernel = checks.choice(kernel, "kernel", "kernel_macros", KERNELS)
     bits = code_bits(check_length(length, "kernel_macros"))

@@ -40,8 +40,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) join(
     int rows_of_block, int2* pairs, u64* count, u64 capacity)
 {
     extern __shared__ __align__(16) char memory[];
-    __shared__ Limit limits[COLUMNS], of_tile[1];
-    __shared__ int2 parts[WARPS * PART];
+    __shared__ Limits<COLUMNS> limits;
+    __shared__ Limits<1> of_tile;
+    __shared__ Aside aside[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int warp_row = warp % (ROWS / WARP_ROWS) * WARP_ROWS;
     const int warp_column = warp / (ROWS / WARP_ROWS) * WARP_COLUMNS;
@@ -50,10 +51,11 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) join(
     const int n_blocks = (n_columns + COLUMNS - 1) / COLUMNS;
     const int first_column = blockIdx.x % n_blocks * COLUMNS;
     const long long begin = row_begin + (long long)(blockIdx.x / n_blocks) * rows_of_block;
-    Queue queue = {pairs, count, capacity, parts + warp * PART, 0};
+    Queue queue = {pairs, count, capacity, aside + warp, limits.thresholds, limits.stops,
+                   first_column, 0};
 
-    read_limits(thresholds, stops, row_end, first_column, n_columns, COLUMNS, COLUMNS, limits, of_tile);
-    const int end = (int)min((long long)of_tile[0].stop, begin + rows_of_block);
+    read_limits(thresholds, stops, row_end, first_column, n_columns, limits, of_tile);
+    const int end = (int)min((long long)of_tile.stops[0], begin + rows_of_block);
     if (begin >= end) return;  // all pairs lie on the other side of the triangle
     const int first = (int)begin, n_tiles = (end - first + ROWS - 1) / ROWS;
 
@@ -97,9 +99,9 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) join(
         }
         #pragma unroll
         for (int half = 0; half < 2; half++)
-            collect(d[half], of_tile[0].threshold, first + tile * ROWS + warp_row + half * 16,
-                    first_column + warp_column, limits + warp_column, queue);
+            collect(d[half], of_tile.thresholds[0], first + tile * ROWS + warp_row + half * 16,
+                    warp_column, queue);
         __syncthreads();
     }
-    queue.flush();
+    queue.close();
 }

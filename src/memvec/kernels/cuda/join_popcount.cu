@@ -2,18 +2,18 @@
 //
 //     h(row, column) = popcount(row & column),   BITS = 256 * k,   zero bits count for nothing
 //
-//                64 columns, kept in shared memory by a block
-//              +-----------+-----------+
-//    16 rows   | warp 0    | warp 1    |     a warp: 16 rows by 32 columns, a fragment as tensor
-//    16 rows   | warp 2    | warp 3    |     cores have it; a lane: 2 rows by 8 columns
-//     ...      |           |           |
-//              +-----------+-----------+
+//                32 columns, kept in shared memory by a block
+//              +-----------+
+//    16 rows   | warp 0    |     a warp: 16 rows by 32 columns, a fragment as tensor cores have it;
+//    16 rows   | warp 1    |     a lane: 2 rows by 8 columns
+//     ...      |           |
+//              +-----------+
 //
 // A code lies in shared memory with 16 bytes after it, so that eight codes hit all banks once.
 //
 // Compiled for BITS.
 const int CHUNKS = BITS / 128, STRIDE = CHUNKS + 1;
-const int COLUMNS = 64, ROWS = 64, WARPS = 8, PRODUCTS = 16;
+const int COLUMNS = 32, ROWS = 64, WARPS = 4, PRODUCTS = 16;
 
 __device__ __forceinline__ int common(uint4 a, uint4 b) {
     return __popc(a.x & b.x) + __popc(a.y & b.y) + __popc(a.z & b.z) + __popc(a.w & b.w);
@@ -29,23 +29,25 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) join(
     int rows_of_block, int2* pairs, u64* count, u64 capacity)
 {
     __shared__ uint4 kept_columns[COLUMNS * STRIDE], kept_rows[ROWS * STRIDE];
-    __shared__ Limit limits[COLUMNS], of_tile[1];
-    __shared__ int2 parts[WARPS * PART];
+    __shared__ Limits<COLUMNS> limits;
+    __shared__ Limits<1> of_tile;
+    __shared__ Aside aside[WARPS];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int warp_row = warp / 2 * 16, warp_column = warp % 2 * 32;
+    const int warp_row = warp * 16;
     const int n_blocks = (n_columns + COLUMNS - 1) / COLUMNS;
     const int first_column = blockIdx.x % n_blocks * COLUMNS;
     const long long begin = row_begin + (long long)(blockIdx.x / n_blocks) * rows_of_block;
-    Queue queue = {pairs, count, capacity, parts + warp * PART, 0};
+    Queue queue = {pairs, count, capacity, aside + warp, limits.thresholds, limits.stops,
+                   first_column, 0};
 
-    read_limits(thresholds, stops, row_end, first_column, n_columns, COLUMNS, COLUMNS, limits, of_tile);
-    const int end = (int)min((long long)of_tile[0].stop, begin + rows_of_block);
+    read_limits(thresholds, stops, row_end, first_column, n_columns, limits, of_tile);
+    const int end = (int)min((long long)of_tile.stops[0], begin + rows_of_block);
     if (begin >= end) return;  // all pairs lie on the other side of the triangle
 
     auto load = [&](uint4* to, const uint4* from, int begin, int n, int end) {
         for (int i = threadIdx.x; i < n * CHUNKS; i += WARPS * 32)
-            to[i / CHUNKS * STRIDE + i % CHUNKS] =
-                begin + i / CHUNKS < end ? from[(long long)begin * CHUNKS + i] : make_uint4(0, 0, 0, 0);
+            to[i / CHUNKS * STRIDE + i % CHUNKS] = begin + i / CHUNKS < end
+                ? from[(long long)begin * CHUNKS + i] : make_uint4(0, 0, 0, 0);
     };
     load(kept_columns, columns, first_column, COLUMNS, n_columns);
     for (int first = (int)begin; first < end; first += ROWS) {
@@ -59,14 +61,13 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) join(
             const uint4 high = kept_rows[(warp_row + lane / 4 + 8) * STRIDE + k];
             #pragma unroll
             for (int j = 0; j < 8; j++) {
-                const int c = warp_column + j / 2 * 8 + lane % 4 * 2 + j % 2;
+                const int c = j / 2 * 8 + lane % 4 * 2 + j % 2;
                 const uint4 column = kept_columns[c * STRIDE + k];
                 d[j / 2 * 4 + j % 2] += common(low, column);
                 d[j / 2 * 4 + j % 2 + 2] += common(high, column);
             }
         }
-        collect(d, of_tile[0].threshold, first + warp_row, first_column + warp_column,
-                limits + warp_column, queue);
+        collect(d, of_tile.thresholds[0], first + warp_row, 0, queue);
     }
-    queue.flush();
+    queue.close();
 }
