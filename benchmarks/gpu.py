@@ -31,9 +31,10 @@ class Bench:
     """A card, what is timed on it, and how often."""
 
     def __init__(self, device: str, rounds: int) -> None:
+        self.rounds, self.card = rounds, gpu.find_card(device)
         import cupy
 
-        self.cupy, self.rounds, self.card = cupy, rounds, gpu.find_card(device)
+        self.cupy = cupy
         self.clock = cupy.cuda.runtime.deviceGetAttribute(_CLOCK_RATE, self.card.number) * 1e3
         self.random = cupy.random.default_rng(0)
 

@@ -1,10 +1,14 @@
 """Cards are found, or what is missing is named; none is needed here."""
 
+from types import SimpleNamespace
+
 import pytest
+from benchmarks.__main__ import main
+from click.testing import CliRunner
 
 from memvec import gpu
-from memvec.errors import DeviceError, InvalidValueError
-from memvec.gpu import _card, _packages
+from memvec.errors import DeviceError, InvalidValueError, MissingExtraError
+from memvec.gpu import _card, _join, _packages, _sources
 
 
 def card_of(*capability):
@@ -39,5 +43,95 @@ def test_missing_driver_is_named(monkeypatch):
         _card._card.__wrapped__(0)
 
 
+class RefusedError(Exception):
+    """What CuPy raises."""
+
+
+def made_up_cupy(count):
+    """A CuPy whose runtime answers like this when it is asked for the number of cards."""
+    runtime = SimpleNamespace(
+        CUDARuntimeError=RefusedError,
+        getDeviceCount=count,
+        getDeviceProperties=lambda number: {
+            "name": b"made up", "major": 8, "minor": 6, "multiProcessorCount": 28,
+        },
+    )
+    return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+
+
+def test_card_is_found_by_its_number(monkeypatch):
+    monkeypatch.setattr(_card, "driver_version", lambda: 13000)
+    monkeypatch.setattr(_card, "cupy", lambda: made_up_cupy(lambda: 2))
+    assert _card._card.__wrapped__(1) == gpu.Card(1, "made up", (8, 6), 28)
+    with pytest.raises(DeviceError, match="'cuda:2' is not there: this machine has 2 GPUs"):
+        _card._card.__wrapped__(2)
+
+
+def test_driver_that_does_not_answer_is_named(monkeypatch):
+    def refuse():
+        raise RefusedError("insufficient driver")
+
+    monkeypatch.setattr(_card, "driver_version", lambda: 12000)
+    monkeypatch.setattr(_card, "cupy", lambda: made_up_cupy(refuse))
+    with pytest.raises(DeviceError, match="does not answer: insufficient driver"):
+        _card._card.__wrapped__(0)
+
+
+def test_card_with_too_little_shared_memory_is_named(monkeypatch):
+    attribute = SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES=8)
+    driver = SimpleNamespace(
+        CUfunction_attribute=attribute, cuKernelSetAttribute=lambda *given: (1,)
+    )
+    monkeypatch.setattr(_card, "driver_bindings", lambda: driver)
+    with pytest.raises(DeviceError, match="made up gives a block no 70000 bytes"):
+        card_of(8, 6)._allow_shared(SimpleNamespace(handle=None), 70000)
+
+
+@pytest.mark.parametrize("answer", [(7, 0, 0), None])
+def test_compiler_that_does_not_start_is_named(monkeypatch, answer):
+    def nvrtc_version():
+        if answer is None:
+            raise RuntimeError("no library")
+        return answer
+
+    module = SimpleNamespace(nvrtcVersion=nvrtc_version)
+    monkeypatch.setattr(_packages, "_imported", lambda *given: module)
+    expected = DeviceError if answer else MissingExtraError
+    with pytest.raises(expected, match="error 7" if answer else "nvidia-cuda-nvrtc"):
+        _packages.nvrtc_version()
+
+
 def test_codes_take_a_multiple_of_256_bits():
     assert [gpu.code_bits(length) for length in (256, 258, 384, 2048)] == [256, 512, 512, 2048]
+
+
+@pytest.mark.parametrize("bits", range(256, 2049, 256))
+def test_blocks_of_warpgroups_fit_into_the_memory_of_a_processor(bits):
+    shape = _sources.join_shape("join_wgmma", bits)
+    tiles, groups = shape.macros["TILES"], shape.macros["WARPGROUPS"]
+    limits, aside = 8 * (shape.columns + tiles), groups * 4 * 64 * 10 * 4
+    assert shape.shared + limits + aside <= 227 * 1024
+    assert limits + aside <= 48 * 1024  # what a kernel may name
+    assert (tiles % 2, shape.columns, shape.threads) == (0, tiles * 128, groups * 128)
+    assert tiles >= 4
+
+
+@pytest.mark.parametrize("n_rows", [1, 1000, 10**6, 10**8])
+@pytest.mark.parametrize("n_blocks", [1, 132, 10**5])
+def test_rows_of_a_block_are_whole_tiles_of_every_way(n_rows, n_blocks):
+    share = _join._rows_of_block(n_rows, n_blocks, 132)
+    assert share % 128 == 0
+    assert 2048 <= share <= 65536
+    n_launched = n_blocks * -(-n_rows // share)
+    assert n_launched < 2**31
+    # Enough blocks for all processors, wherever there are enough rows.
+    assert n_launched >= min(8 * 132, n_blocks * n_rows // 2048)
+
+
+def test_benchmark_says_what_is_missing(monkeypatch):
+    def find_card(device):
+        raise DeviceError("no driver")
+
+    monkeypatch.setattr(gpu, "find_card", find_card)
+    outcome = CliRunner().invoke(main, ["gpu", "--rounds", "1"])
+    assert isinstance(outcome.exception, DeviceError)

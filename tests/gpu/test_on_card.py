@@ -4,6 +4,7 @@ import threading
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import naive
 from gpu.codes_made import balanced_codes, common_counts, join_case
@@ -230,3 +231,13 @@ def test_arrays_that_no_kernel_reads_are_refused(card, cupy):
         gpu.encode_balanced(rows, np.empty((0, 256), np.float32), 256, card)
     with pytest.raises(InvalidValueError, match="'length' .* as long as the flips, 512"):
         gpu.encode_balanced(rows, np.ones((1, 512), np.float32), 768, card)
+
+
+def test_benchmark_prints_its_tables(card, cupy):
+    from benchmarks.__main__ import main
+
+    arguments = "gpu --rows 4096 --columns 2048 --scanned 5000 --rounds 1"
+    outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
+    assert outcome.exit_code == 0
+    for title in ("Join of 4,096 × 2,048", "bf16", "One query against 5,000", "Encoding"):
+        assert f"### {title}" in outcome.output
