@@ -195,6 +195,26 @@ def _print_scans(bench: Bench, n_columns: int) -> None:
     print_table(f"One query against {n_columns:,} codes", header, table)
 
 
+def _members_row(bench: Bench) -> list[str]:
+    """Return the rate of tests of members, units of eight and rows drawn at random."""
+    cupy, n, size, n_candidates = bench.cupy, 1 << 22, 8, 1 << 22
+    codes = bench.codes(n, 1024)
+    thresholds = bench.thresholds(n, 1024, _USUAL_RATE)
+    begins = cupy.arange(0, n, size, dtype=np.int32)
+    candidates, queue = gpu.Queue(bench.card, n_candidates), gpu.Queue(bench.card, n_candidates)
+    for column, most in enumerate((n, n // size)):
+        candidates.entries[:, column] = bench.random.integers(0, most, n_candidates)
+    candidates.count.fill(n_candidates)
+    seconds = bench.seconds(
+        lambda: gpu.launch_members(
+            codes, candidates, begins, begins + size, codes, thresholds, queue
+        )
+    )
+    rate = n_candidates * (size + 1) * 128 / seconds / 1e12
+    tests = n_candidates * size / seconds
+    return ["test members, 1024 bits, 8 a unit", f"{tests:.2e}", f"{rate:.2f}"]
+
+
 def _print_others(bench: Bench) -> None:
     cupy, table = bench.cupy, []
     for length in (384, 1024):
@@ -208,6 +228,7 @@ def _print_others(bench: Bench) -> None:
         )
         rate = rows.nbytes / seconds / 1e12
         table.append([f"rotate and encode, {length} entries", f"{n / seconds:.2e}", f"{rate:.2f}"])
+    table.append(_members_row(bench))
     n, dim, n_pairs = 1 << 21, 1024, 1 << 24
     rows = (40 * bench.random.standard_normal((n, dim), dtype=np.float32)).astype(np.int8)
     scales = cupy.full(n, 1e-3)
@@ -219,4 +240,4 @@ def _print_others(bench: Bench) -> None:
     table.append(
         [f"score random pairs, int8, {dim} entries", f"{n_pairs / seconds:.2e}", f"{rate:.2f}"]
     )
-    print_table("Encoding and scores", ["what", "rows or pairs a second", "TB/s read"], table)
+    print_table("Encoding, members, scores", ["what", "rows or pairs a second", "TB/s read"], table)

@@ -53,7 +53,10 @@ def made_up_cupy(count):
         CUDARuntimeError=RefusedError,
         getDeviceCount=count,
         getDeviceProperties=lambda number: {
-            "name": b"made up", "major": 8, "minor": 6, "multiProcessorCount": 28,
+            "name": b"made up",
+            "major": 8,
+            "minor": 6,
+            "multiProcessorCount": 28,
         },
     )
     return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))

@@ -17,7 +17,11 @@ pytest.importorskip("cuda.bindings.nvrtc", reason="NVRTC is not installed: pip i
 # sm_75 stands for cards that have neither kind of product; it runs by popcounts.
 COMPILED = [
     *(("join_wgmma", "sm_90a", length) for length in (256, 384, 768, 1024, 2048)),
-    *((name, arch, 768) for name in ("join_mma", "encode", "scan") for arch in ("sm_80", "sm_90a")),
+    *(
+        (name, arch, 768)
+        for name in ("join_mma", "encode", "members", "scan")
+        for arch in ("sm_80", "sm_90a")
+    ),
     *(("join_popcount", arch, 2048) for arch in ("sm_75", "sm_80", "sm_90a")),
     *(("scores", arch, 256) for arch in ("sm_80", "sm_90a")),
     *(("join_mma", "sm_80", 2048), ("encode", "sm_75", 2048), ("scan", "sm_80", 1536)),

@@ -117,6 +117,47 @@ def test_join_of_nothing_finds_nothing(card, cupy):
 
 
 @pytest.mark.parametrize("length", LENGTHS)
+@pytest.mark.parametrize("once", [False, True])
+def test_members_found_are_those_of_the_twin(card, cupy, length, once):
+    generator = np.random.default_rng(length)
+    codes = balanced_codes(400, length, generator)
+    bounds = np.sort(generator.choice(401, 60)).astype(np.int32)  # some units have no members
+    candidates = {tuple(pair) for pair in generator.integers(0, (400, 59), (500, 2)).tolist()}
+    level = np.quantile(common_counts(codes, codes), 0.8) + generator.integers(-2, 3, 400)
+    queue, waiting = gpu.Queue(card, 10_000), gpu.Queue(card, len(candidates))
+    waiting.entries[:] = cupy.asarray(sorted(candidates), dtype=np.int32)
+    waiting.count.fill(len(candidates))
+    given = codes, candidates, bounds[:-1], bounds[1:], codes, level.astype(np.int16)
+    rows, _, *others = (cupy.asarray(part) for part in (codes, [0], *given[2:]))
+    gpu.launch_members(rows, waiting, *others, queue, once=once)
+    assert pairs_of(queue.read()) == naive.passing_members(*given, once)
+
+
+@pytest.mark.parametrize("way_of_members", gpu.WAYS)
+def test_members_follow_a_join_without_the_host(card, cupy, way_of_members):
+    if way_of_members not in card.ways:
+        pytest.skip(f"{card.name} has no products by {way_of_members}")
+    codes = balanced_codes(3000, 512, np.random.default_rng(0))
+    common = common_counts(codes, codes)
+    level = int(np.quantile(common, 0.999))
+    # Units of four; their codes are those of their first members.
+    begins = np.arange(0, 3000, 4, dtype=np.int32)
+    units = cupy.asarray(np.ascontiguousarray(codes[::4]))
+    rows, n_units = cupy.asarray(codes), len(begins)
+    waiting, queue = gpu.Queue(card, 1 << 20), gpu.Queue(card, 1 << 20)
+    stops = cupy.asarray(begins + 3)  # the last member: rows below it have one above them
+    limits = cupy.full(n_units, level - 20, dtype=np.int16)
+    gpu.launch_join(rows, units, limits, waiting, stops=stops, way=way_of_members)
+    bounds = cupy.asarray(begins), cupy.asarray(begins + 4)
+    thresholds = cupy.full(3000, level, dtype=np.int16)
+    gpu.launch_members(rows, waiting, *bounds, rows, thresholds, queue, once=True)
+    unit_passes = np.repeat(common[:, ::4] >= level - 20, 4, axis=1)
+    numbers = np.arange(3000)
+    expected = unit_passes & (common >= level) & (numbers[:, None] < numbers)
+    assert pairs_of(queue.read()) == pairs_where(expected)
+
+
+@pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("n_columns", [1, 33, 100_003])
 def test_scan_finds_the_columns_of_the_twin(card, cupy, length, n_columns):
     generator = np.random.default_rng(length)
@@ -224,6 +265,9 @@ def test_arrays_that_no_kernel_reads_are_refused(card, cupy):
         gpu.join_codes(codes, codes, zeros[:9], card)
     with pytest.raises(InvalidValueError, match="'row_range' .* within"):
         gpu.join_codes(codes, codes, zeros, card, row_range=(3, 11))
+    numbers, queue = cupy.zeros(5, dtype=np.int32), gpu.Queue(card, 10)
+    with pytest.raises(InvalidValueError, match="'ends' .* of length 5. Got length 4"):
+        gpu.launch_members(codes, queue, numbers, numbers[:4], codes, zeros, queue)
     with pytest.raises(InvalidValueError, match="'query' .* one code. Got 10 codes"):
         gpu.scan_codes(codes, codes, zeros, card)
     rows = cupy.zeros((2, 400), dtype=np.float32)
@@ -239,5 +283,10 @@ def test_benchmark_prints_its_tables(card, cupy):
     arguments = "gpu --rows 4096 --columns 2048 --scanned 5000 --rounds 1"
     outcome = CliRunner().invoke(main, arguments.split(), catch_exceptions=False)
     assert outcome.exit_code == 0
-    for title in ("Join of 4,096 × 2,048", "bf16", "One query against 5,000", "Encoding"):
+    for title in (
+        "Join of 4,096 × 2,048",
+        "bf16",
+        "One query against 5,000",
+        "Encoding, members, scores",
+    ):
         assert f"### {title}" in outcome.output

@@ -49,6 +49,13 @@ def test_joined_pairs_by_hand():
     assert naive.joined(rows, columns, [1, 2, 0], row_range=(1, 2)) == {(1, 1), (1, 2)}
 
 
+def test_passing_members_by_hand():
+    codes = np.array([[0b1100], [0b0110], [0b0011], [0b1001]], dtype=np.uint32)
+    given = codes, [(1, 0), (1, 1)], [0, 2], [2, 4], codes, [1, 1, 1, 1]
+    assert naive.passing_members(*given, once=False) == {(1, 0), (1, 1), (1, 2)}
+    assert naive.passing_members(*given, once=True) == {(1, 2)}
+
+
 def test_int8_score_by_hand():
     assert naive.int8_score([3, -4], 0.5, [1, 2], 0.25) == -0.625
 

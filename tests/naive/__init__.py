@@ -6,6 +6,7 @@ from naive.balanced import (
     joined,
     mixed_rows,
     packed_bits,
+    passing_members,
 )
 from naive.codes import (
     balanced_bits,
@@ -85,6 +86,7 @@ __all__ = [
     "packed_bits",
     "passes",
     "passes_filter",
+    "passing_members",
     "pinv_memory_vector",
     "plain_average_precision",
     "range_in_units",

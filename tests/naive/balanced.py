@@ -42,6 +42,17 @@ def joined(rows, columns, thresholds, stops=None, row_range=None):
     }
 
 
+def passing_members(rows, candidates, begins, ends, codes, thresholds, once):
+    """The pairs of a row and a member of a unit that is a candidate for it."""
+    return {
+        (i, m)
+        for i, unit in candidates
+        for m in range(begins[unit], ends[unit])
+        if m > i or not once
+        if common_bits(rows[i], codes[m]) >= thresholds[m]
+    }
+
+
 def int8_score(left, left_scale, right, right_scale):
     """The integer product as float64, times the product of the scales."""
     product = sum(int(a) * int(b) for a, b in zip(left, right, strict=True))

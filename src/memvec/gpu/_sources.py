@@ -11,7 +11,7 @@ BITS_STEP = 256
 #: The shortest and the longest code.
 LENGTHS = (256, 2048)
 #: Names of kernels, as `compile_kernel` takes them.
-KERNELS = ("encode", "join_mma", "join_popcount", "join_wgmma", "scan", "scores")
+KERNELS = ("encode", "join_mma", "join_popcount", "join_wgmma", "members", "scan", "scores")
 
 _WGMMA_ROWS, _WGMMA_COLUMNS, _WGMMA_MOST_TILES = 64, 128, 8
 _MMA_COLUMNS, _POPCOUNT_COLUMNS = 128, 32

@@ -10,6 +10,8 @@ _BEFORE = {
     "join_mma": ("survivors",),
     "join_popcount": ("survivors",),
     "join_wgmma": ("survivors",),
+    "members": ("codes",),
+    "scan": ("codes",),
 }
 
 

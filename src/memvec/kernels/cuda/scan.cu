@@ -1,25 +1,16 @@
-// Scan of codes for one query, at the speed of the memory.
+// Scan of codes for one query, at the speed of the memory; `codes.cu` comes before it.
 //
 //     column j passes where popcount(query & column j) >= threshold j
 //
-// A warp reads 32 columns at a time. LANES lanes share a column, 16 bytes each:
+// A warp reads 32 columns at a time, for LANES = 8 like this:
 //
-//     LANES = 8, 1024 bits      16 bytes: 0  1  2  3  4  5  6  7
-//       load 0:   column 0      lane      0  1  2  3  4  5  6  7
-//                 column 1                8  9 10 11 12 13 14 15
-//                  ...
-//       load 1:   column 4      lane      0  1  2  3  4  5  6  7
+//     load 0:   column 0    lanes 0-7        load 1:   column 4    lanes 0-7
+//               column 1    lanes 8-15                 column 5    lanes 8-15
+//                ...                                    ...
 //
 // All loads are under way before the first is used. Lane l then tests the column of load l % LANES.
 //
 // Compiled for BITS.
-typedef unsigned int u32;
-typedef unsigned long long u64;
-const u32 EVERY_LANE = 0xffffffffu;
-const int CHUNKS = BITS / 128;
-const int LANES = CHUNKS % 16 == 0 ? 16 : CHUNKS % 8 == 0 ? 8 : CHUNKS % 4 == 0 ? 4 : 2;
-const int SHARE = CHUNKS / LANES;  // pieces of 16 bytes that a lane has of a column
-
 extern "C" __global__ void __launch_bounds__(256) scan(
     const uint4* __restrict__ query,          // IN (CHUNKS,)
     const uint4* __restrict__ columns,        // IN (n_columns, CHUNKS)
@@ -50,22 +41,13 @@ extern "C" __global__ void __launch_bounds__(256) scan(
         int common = 0;
         #pragma unroll
         for (int load = 0; load < LANES; load++) {
-            int h = 0;
-            #pragma unroll
-            for (int s = 0; s < SHARE; s++)
-                h += __popc(q[s].x & code[load][s].x) + __popc(q[s].y & code[load][s].y)
-                   + __popc(q[s].z & code[load][s].z) + __popc(q[s].w & code[load][s].w);
-            #pragma unroll
-            for (int other = 1; other < LANES; other *= 2)
-                h += __shfl_xor_sync(EVERY_LANE, h, other);
+            const int h = sum_of_sharers(seen_in_both(q, code[load]));
             common = part == load ? h : common;
         }
         const bool passes = own < n_columns && common >= threshold;
         const u32 lanes = __ballot_sync(EVERY_LANE, passes);
         if (!lanes) continue;
-        u64 at = 0;
-        if (lane == 0) at = atomicAdd(count, (u64)__popc(lanes));
-        at = __shfl_sync(EVERY_LANE, at, 0) + __popc(lanes & ((1u << lane) - 1));
+        const u64 at = place_in_queue(count, lanes);
         if (passes && at < capacity) passed[at] = (int)own;
     }
 }
