@@ -114,6 +114,10 @@ def test_join_of_nothing_finds_nothing(card, cupy):
     zeros = cupy.zeros(10, dtype=np.int16)
     assert len(gpu.join_codes(codes[:0], codes, zeros, card)) == 0
     assert len(gpu.join_codes(codes, codes[:0], zeros[:0], card)) == 0
+    assert len(gpu.scan_codes(codes[:1], codes[:0], zeros[:0], card)) == 0
+    queue, no_units = gpu.Queue(card, 10), cupy.empty(0, dtype=np.int32)
+    gpu.launch_members(codes, queue, no_units, no_units, codes, zeros, queue)
+    assert queue.length() == 0
 
 
 @pytest.mark.parametrize("length", LENGTHS)

@@ -49,6 +49,8 @@ def launch_members(
     check_numbers(begins, "begins", where, np.int32, len(begins))
     check_numbers(ends, "ends", where, np.int32, len(begins))
     check_numbers(thresholds, "thresholds", where, np.int16, len(codes))
+    if not len(begins):
+        return
     card.launch(
         ("members", "members", {"BITS": bits}),
         card.n_processors * _BLOCKS,
