@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import naive
 from gpu.codes_made import balanced_codes, common_counts, join_case, near_copies
 from memvec.codes import CodeSpace
-from memvec.kernels import rotate_rows
+from memvec.kernels import StoredRows, canonical_score_pairs, rotate_rows
 
 
 def test_balanced_bits_of_equal_entries_are_the_first():
@@ -58,6 +58,19 @@ def test_passing_members_by_hand():
 
 def test_int8_score_by_hand():
     assert naive.int8_score([3, -4], 0.5, [1, 2], 0.25) == -0.625
+
+
+def test_int8_scores_are_those_of_the_cpu_bit_for_bit():
+    generator = np.random.default_rng(5)
+    rows = naive.unit_rows(generator.standard_normal((30, 77)))
+    stored = StoredRows.of(rows, "int8")
+    left, right = generator.integers(0, 30, (2, 200))
+    expected = [
+        naive.int8_score(*(part[i] for part in sides), *(part[j] for part in sides))
+        for sides in [(stored.data, stored.scales)]
+        for i, j in zip(left, right, strict=True)
+    ]
+    np.testing.assert_array_equal(canonical_score_pairs(stored, stored, left, right), expected)
 
 
 def test_made_codes_are_balanced_and_zero_past_their_length():
