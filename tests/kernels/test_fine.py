@@ -46,6 +46,19 @@ def test_members_whose_estimate_is_high_enough_are_kept(seed, bits, dim, at):
     assert kept[:count].tolist() == [row for row in possible if row in set(kept[:count].tolist())]
 
 
+@settings(deadline=None, max_examples=20)
+@given(seed=seeds, bits=st.integers(2, 8), dim=st.integers(2, 150))
+def test_scales_of_fine_codes_are_summed_in_a_fixed_order(seed, bits, dim):
+    rows = naive.unit_rows(np.random.default_rng(seed).standard_normal((3, dim)))
+    fine = FineCodes.of(rows, bits, seed=0)
+    rotated = np.empty((3, fine.flips.shape[1]), dtype=np.float32)
+    rotate_rows(rows, fine.flips, rotated)
+    for row in range(3):
+        levels = naive.unpack_fine(fine.codes[row], rotated.shape[1])
+        values = np.array(naive.fine_values(levels, 2**bits), dtype=np.float64)
+        assert fine.scales[row] == np.float32(naive.sum_in_lanes(values * rotated[row]))
+
+
 def test_limit_is_the_lowest_of_all_lines():
     slack, at = np.array([1.0, 4.0], np.float32), np.array([0.7, 0.8], np.float32)
     assert fine_limit(slack, at, np.float32(0.1), np.float32(10.0)) == np.float32(4.0)

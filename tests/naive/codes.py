@@ -26,13 +26,13 @@ def rotated(row, flips):
     return np.array(values)
 
 
-def sum_of_magnitudes(values):
-    """Σ|x| in float32: sixteen partial sums of entries sixteen apart, added one by one."""
-    total = np.float32(0)
+def sum_in_lanes(values):
+    """Σx: sixteen partial sums of entries sixteen apart, added one by one, in their precision."""
+    total = values.dtype.type(0)
     for lane in range(16):
-        part = np.float32(0)
+        part = values.dtype.type(0)
         for x in values[lane::16]:
-            part += np.float32(abs(x))
+            part += x
         total += part
     return total
 

@@ -10,7 +10,7 @@ from memvec.kernels._compile import inner_exact_kernel, inner_kernel, kernel
 WORD = 64
 _ONE = np.uint64(1)
 # Partial sums of magnitudes. Sixteen float32 fill the widest vector register.
-_LANES = 16
+LANES = 16
 _LEAST_MAGNITUDE = np.float32(1e-30)
 # Signed integers that order like floats, moved to begin with 0.
 _FIRST_RANK = np.int64(1 << 31)
@@ -24,12 +24,12 @@ def _add_magnitudes(values, lanes):
     The partial sums are added from the first to the last: the order of all sums is fixed, and still
     fills vector registers. The number of values is a multiple of 16.
     """
-    for i in range(0, values.shape[0], _LANES):
-        some = values[i : i + _LANES]
-        for lane in range(_LANES):
+    for i in range(0, values.shape[0], LANES):
+        some = values[i : i + LANES]
+        for lane in range(LANES):
             lanes[lane] += abs(some[lane])
     total = np.float32(0.0)
-    for lane in range(_LANES):
+    for lane in range(LANES):
         total += lanes[lane]
     return total
 
@@ -48,8 +48,8 @@ def balance(values, n_bits):
         Even.
     """
     some = values[:n_bits]
-    lanes = np.zeros(_LANES, dtype=np.float32)
-    whole = n_bits - n_bits % _LANES
+    lanes = np.zeros(LANES, dtype=np.float32)
+    whole = n_bits - n_bits % LANES
     total = _add_magnitudes(some[:whole], lanes)
     for i in range(whole, n_bits):
         total += abs(some[i])
@@ -97,7 +97,7 @@ def encode_rows(rotated, prefix_words, codes, prefix_sums, full_sums):
     prefix_sums, full_sums : OUT float32 (n_vectors,)
         Σ|x′ᵢ| over the first words, and over all.
     """
-    lanes = np.empty(_LANES, dtype=np.float32)
+    lanes = np.empty(LANES, dtype=np.float32)
     for row in range(rotated.shape[0]):
         values = rotated[row]
         for w in range(codes.shape[1]):

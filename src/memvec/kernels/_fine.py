@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._bits import borrowed, half_level_product, level_product, prefetch
+from memvec.kernels._codes import LANES
 from memvec.kernels._compile import fast_kernel, inner_exact_kernel, inner_kernel, kernel
 from memvec.kernels._rotation import rotate
 
@@ -25,7 +26,7 @@ _LINE = 64
 _LARGEST_ENTRY, _LARGEST_SUM = 127, 2**30
 
 
-@inner_kernel
+@inner_exact_kernel
 def _level(value, n_levels):
     """Return ⌊value⌋ + L/2, within 0 to L − 1."""
     level = np.floor(value) + np.float32(n_levels // 2)
@@ -33,7 +34,37 @@ def _level(value, n_levels):
     return level if level < n_levels - 1 else np.float32(n_levels - 1)
 
 
-@fast_kernel
+@inner_exact_kernel
+def _product_and_cosine(values, factor, n_levels, lanes):
+    """Return vᵀx′, and the cosine of v and x′ up to what all v share, for one length of a row.
+
+    Sums follow the order of `encode_rows`: sixteen partial ones, added from the first to the last.
+
+    Parameters
+    ----------
+    values : IN float32 (padded_dim,)
+        A multiple of sixteen.
+    factor : IN float32
+    n_levels : IN int
+    lanes : float64 (2, LANES)
+        Room for partial sums.
+    """
+    lanes[:] = 0.0
+    products, energies = lanes[0], lanes[1]
+    for start in range(0, values.shape[0], LANES):
+        some = values[start : start + LANES]
+        for lane in range(LANES):
+            v = np.float64(2 * _level(some[lane] * factor, n_levels) - (n_levels - 1))
+            products[lane] += v * np.float64(some[lane])
+            energies[lane] += v * v
+    product, energy = 0.0, 0.0
+    for lane in range(LANES):
+        product += products[lane]
+        energy += energies[lane]
+    return product, product / np.sqrt(energy)
+
+
+@kernel
 def encode_fine(rotated, steps, n_levels, codes, scales):
     """Fill fine codes of rotated rows, and what a match 1 scores on each.
 
@@ -50,17 +81,13 @@ def encode_fine(rotated, steps, n_levels, codes, scales):
         vᵀx′.
     """
     n_bytes, half = codes.shape[1], rotated.shape[1] // 2
+    lanes = np.empty((2, LANES))
     for row in range(rotated.shape[0]):
         values, code = rotated[row], codes[row]
-        best, best_cosine = np.float32(steps), np.float32(-1.0)
+        best, best_cosine = np.float32(steps), -1.0
         for length in _LENGTHS:
-            product, energy = np.float32(0.0), np.float32(0.0)
             factor = np.float32(steps * length)
-            for j in range(values.shape[0]):
-                v = 2 * _level(values[j] * factor, n_levels) - np.float32(n_levels - 1)
-                product += v * values[j]
-                energy += v * v
-            cosine = product / np.sqrt(energy)
+            product, cosine = _product_and_cosine(values, factor, n_levels, lanes)
             if cosine > best_cosine:
                 best, best_cosine, scales[row] = factor, cosine, product
         for j in range(n_bytes):
