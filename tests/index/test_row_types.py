@@ -21,6 +21,8 @@ CONFIGS = {
     "codes": IndexConfig(unit_size=8),
     "groups": IndexConfig(unit_size=8, levels=2, group_size=80, units_per_vector=2, reserve=50),
     "floats": IndexConfig(codes="none", unit_size=8),
+    "fine": IndexConfig(unit_size=8, member_bits=4, center=True),
+    "balanced": IndexConfig(codes="balanced", unit_size=8),
     "projected": IndexConfig(unit_size=8, pca_dim=16, center=True, units_per_vector=2),
     "sampled": IndexConfig(assignment="kmeans", batch_size=200, unit_size=8),
 }
@@ -92,6 +94,24 @@ def test_promise_is_kept_on_what_is_stored(dtype):
     assert misses.miss_rate <= 0.05 + 4 * misses.standard_error
     assert hits.certificate.source == "reserve"
     assert index.measure(queries, 0.7).n_missed == misses.n_missed
+
+
+def test_build_reads_small_rows_in_blocks(dtype, monkeypatch):
+    """A copy of them all in float32 would take four times their room."""
+    largest, read = [0], StoredRows.__getitem__
+
+    def measured(stored, which):
+        rows = read(stored, which)
+        largest.append(len(rows))
+        return rows
+
+    rows = np.random.default_rng(8).standard_normal((22_000, 8))
+    monkeypatch.setattr(StoredRows, "__getitem__", measured)
+    config = IndexConfig(assignment="kmeans", unit_size=40, units_per_vector=2)
+    index = Index.build(rows, config=config, dtype=dtype, progress=False)
+    index.range_search(rows[:3], 0.9, guarantee="exact")
+    # The most are drawn, to measure the effective dimension.
+    assert max(largest) == 20_000
 
 
 def test_saved_index_answers_alike_and_takes_less_room(dtype, truth, tmp_path):
