@@ -247,7 +247,6 @@ def test_full_disk_stops_no_kernel(monkeypatch, caplog):
 BUILD = {
     "calibrate_codes",
     "centre_queries",
-    "encode_fine",
     "encode_rows",
     "float32_slack",
     "nearest_of_groups",
