@@ -206,14 +206,15 @@ def tests_whole_codes(n_prefix, n_words, has_fine):
 def _members_by_codes(candidates, codes, scales, shifts, bases, factors, weight, planes, vectors):
     """Keep the candidates whose whole code passes, in place; return how many are kept.
 
-    Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score:
-    both lie scattered, and a read from memory takes longer than a test.
+    Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score,
+    unless `vectors` is without rows because fine codes come first: both lie scattered, and a read
+    from memory takes longer than a test.
     """
     candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
     bases, factors, vectors = borrowed(bases), borrowed(factors), borrowed(vectors)
     planes, shifts = borrowed(planes), borrowed(shifts)
     signs, low, high = planes[0], planes[1], planes[2]
-    n_words, dim, count = codes.shape[1], vectors.shape[1], 0
+    n_words, dim, count = codes.shape[1], vectors.shape[1] if vectors.shape[0] > 0 else 0, 0
     for i in range(candidates.shape[0]):
         if i + _CODES_AHEAD < candidates.shape[0]:
             ahead = np.int64(candidates[i + _CODES_AHEAD]) * n_words
@@ -494,7 +495,7 @@ def search_codes(
                 factors[:n_lines],
                 weights[q],
                 planes[q],
-                vectors,
+                vectors[: 0 if has_fine else vectors.shape[0]],
             )
         if has_fine:
             limit = fine_limit(slack[FINE_STAGE], tested_at, noise, fine_steps[q])
