@@ -15,8 +15,8 @@ from memvec.types import ByteArray, Float32Array
 # The width of a level, in standard deviations of an entry: the uniform quantiser of least error for
 # Gaussian numbers (Max, "Quantizing for minimum distortion", 1960).
 _WIDTHS = {2: 0.996, 3: 0.586, 4: 0.335, 5: 0.188, 6: 0.104, 7: 0.0569, 8: 0.0308}
-# The tangent of the angle between a vector and its code, in root mean square, as simulated; that of
-# one bit is √(π/2 − 1).
+# The tangent of the angle between a vector and its code, in root mean square: within 5 % of 192 and
+# 384 dimensions simulated. That of one bit is √(π/2 − 1).
 TANGENTS = {1: 0.755, 2: 0.366, 3: 0.196, 4: 0.105, 5: 0.056, 6: 0.029, 7: 0.015, 8: 0.0077}
 # What rounding a query to whole numbers up to 127 adds.
 _QUERY_TANGENT = 0.0073
