@@ -21,6 +21,7 @@ TRIED = IndexConfig(
     unit_size=20,
     unit_words=1,
     member_words=1,
+    member_bits=1,
     units_per_vector=2,
     center=False,
 )

@@ -12,7 +12,7 @@ from naive.codes import centred_estimate
 from strategies import cloud
 
 DIM = 100
-CONFIG = IndexConfig(assignment="kmeans", unit_size=16, center=True, reserve=100)
+CONFIG = IndexConfig(assignment="kmeans", unit_size=16, center=True, reserve=100, member_bits=1)
 UNIT, PREFIX, CODE = 1, 2, 3
 
 

@@ -44,6 +44,7 @@ TRIED_SIZE, _TRIED_SMALL = 56, 20
 # 0.4.
 _TIGHTER = 0.25
 _LEAST_PASSED, _MOST_POWER = 1e-6, 1.5
+_FLOAT_BYTES = 4
 # What centring a query takes, in nanoseconds: 0.6 of 1,715 units of 28 took 8 µs more, with an
 # eighth fewer members to test. And the ‖μ‖² from which vectors are centred where nothing can be
 # tried: the noise of codes shrinks by that share.
@@ -151,11 +152,8 @@ def tried_time(
 
 
 def time_of_members(trial: Trial, dim: int, costs: MachineCosts) -> float:
-    """Return the nanoseconds that whole codes and exact scores take, for each vector that there is.
-
-    An exact score reads the vector from memory, two entries a word.
-    """
-    product = costs.member_code + dim / 2 * costs.memory_word
+    """Return the nanoseconds that whole codes and exact scores take, for each vector there is."""
+    product = costs.row(_FLOAT_BYTES * dim)
     return trial.codes * costs.member_code + trial.products * product
 
 
