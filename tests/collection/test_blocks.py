@@ -384,7 +384,7 @@ def test_folders_of_something_else_are_refused(files, tmp_path):
         ("{}", CorruptIndexError),
         ("no", CorruptIndexError),
         ('{"version": 9, "plan": {}}', UnknownVersionError),
-        ('{"version": 1, "plan": {"files": 3}}', CorruptIndexError),
+        ('{"version": 2, "plan": {"files": 3}}', CorruptIndexError),
         ("[]", CorruptIndexError),
     ]:
         (out / "_manifest.json").write_text(text)

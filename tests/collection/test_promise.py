@@ -279,7 +279,8 @@ def test_all_settings_are_written_and_read_as_they_were(tmp_path):
     with memvec.open(tmp_path / "c.mv", dim=DIM) as collection:
         made = collection.settings
         written = json.loads(made.to_json())
-        assert written.keys() == {field.name for field in dataclasses.fields(made)}
+        # Folders of float32 rows are written as they were before there were others.
+        assert written.keys() | {"dtype"} == {field.name for field in dataclasses.fields(made)}
         assert made.listed == (0.7,)
     with memvec.open(tmp_path / "c.mv") as collection:
         assert collection.settings == made

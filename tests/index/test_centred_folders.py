@@ -49,3 +49,14 @@ def test_folder_that_lacks_some_shifts_is_refused(index):
         others = {one: array for one, array in arrays.items() if one != name}
         with pytest.raises(ValueError, match=name):
             assembled(others, meta)
+
+
+@pytest.mark.parametrize("settings", [{"center": False}, {"center": True, "pca_dim": 64}])
+def test_shifts_of_an_index_that_has_none_are_not_used(index, settings):
+    """A search would read and write beyond arrays of other lengths."""
+    config = IndexConfig(assignment="kmeans", unit_size=16, reserve=100, **settings)
+    other = Index.build(ROWS, similarity=0.7, config=config)
+    arrays, meta = contents_of(other._parts)
+    forged = {name: contents_of(index._parts)[0][name] for name in SHIFT_ARRAYS}
+    cascade = assembled(arrays | forged, meta).units.cascade
+    assert not cascade.centring

@@ -77,8 +77,8 @@ def index_block(work: WorkFolder, task: Task) -> None:
 
 
 # A join asks each row once of each block, at a high similarity: second homes and more rounds of
-# k-means would take longer than they save.
-_CONFIG = IndexConfig(units_per_vector=1, iterations=2)
+# k-means would take longer than they save. Centring would take memory for a copy of the block.
+_CONFIG = IndexConfig(units_per_vector=1, iterations=2, center=False, member_bits=1)
 
 
 @contextmanager

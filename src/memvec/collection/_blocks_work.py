@@ -32,7 +32,7 @@ from memvec.types import Float32Array
 
 MANIFEST = "_manifest.json"
 WORK = "_work"
-VERSION = 1
+VERSION = 2
 _LARGEST_JSON = 1 << 26
 
 

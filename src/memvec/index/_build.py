@@ -49,7 +49,7 @@ def build_parts(
     reserve = _drawn_reserve(rows, queries, config) if held_out is None else held_out
     trials = None
     if config.center == "auto" or leaves_units_open(config):
-        trials = Trials(rows, promise.similarity, config.seed)
+        trials = Trials(rows, _outside(rows, reserve), promise.similarity, config.seed)
     config = design_centring(config, rows.shape, trials, costs, promise.guarantee)
     projection = _fit_projection(rows, reserve, config)
     tested = rows.unit_rows if projection is None else projection.apply(rows)
@@ -106,5 +106,10 @@ def _fit_projection(rows: StoredRows, reserve: IntArray, config: IndexConfig) ->
         center=config.center is True,
         whiten=config.whiten,
         seed=config.seed,
-        among=np.delete(np.arange(len(rows)), reserve) if len(reserve) else None,
+        among=_outside(rows, reserve),
     )
+
+
+def _outside(rows: StoredRows, reserve: IntArray) -> IntArray:
+    """Return the rows that are not calibrated on."""
+    return np.delete(np.arange(len(rows)), reserve)

@@ -234,6 +234,11 @@ class IndexConfig:
         return self.turns or self.center is True
 
     @property
+    def is_centred(self) -> bool:
+        """Whether codes are of vectors less their mean, and estimate inner products as given."""
+        return self.codes == "estimate" and self.center is True and not self.turns
+
+    @property
     def turns(self) -> bool:
         """Whether that projection has other axes than the vectors."""
         return self.pca_dim is not None or self.whiten

@@ -41,7 +41,7 @@ def encode_units(
         if bits > 1:
             fine = FineCodes.of(units.vectors, bits, seed=config.seed, advance=advance)
     unit_codes = of_units.words[:, :n_unit_words]
-    centred = _Centred.of(units, tested) if _is_centred(units, config) else None
+    centred = _Centred.of(units, tested) if config.is_centred else None
     # Groups are scaled so that their members score 1 on average.
     unit_means, group_means = (units.means, units.means), (np.ones(units.n_groups),) * 2
     if centred is not None:
@@ -90,11 +90,6 @@ def encode_units(
         centring=centring,
         fine=fine,
     )
-
-
-def _is_centred(units: Units, config: IndexConfig) -> bool:
-    """Tell whether codes are of vectors less their mean, and estimate inner products."""
-    return config.codes == "estimate" and units.projection is not None and not config.turns
 
 
 @dataclass(frozen=True, eq=False)

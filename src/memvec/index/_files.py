@@ -171,7 +171,7 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
             space=CodeSpace(dim, flips, codes.steps, codes.top, codes.gain),
             prefix_scale=codes.prefix_scale,
             own_scales=codes.own_scales,
-            centring=Centring(**{name: arrays[name] for name in SHIFT_ARRAYS if name in arrays}),
+            centring=_centring_of(arrays) if design.config.is_centred else Centring(),
             fine=_fine_of(arrays, int(design.config.member_bits)),
             **{name: arrays[name] for name in _CODE_ARRAYS},
         )
@@ -179,6 +179,10 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     if evidence.state != (found := units.fingerprint):
         raise ValueError(f"the calibration belongs to an index {evidence.state!r}, not {found!r}.")
     return IndexParts(design, UnitSource(cascade), evidence)
+
+
+def _centring_of(arrays: dict[str, Any]) -> Centring:
+    return Centring(**{name: arrays[name] for name in SHIFT_ARRAYS if name in arrays})
 
 
 def _fine_of(arrays: dict[str, Any], bits: int) -> FineCodes:

@@ -88,7 +88,14 @@ class _Bench:
         rng = np.random.default_rng(seed)
         vectors = rng.standard_normal((2 * WORD, _DIM), dtype=np.float32)
         config = IndexConfig(
-            assignment="random", codes="estimate", unit_size=2, unit_words=1, reserve=0, seed=seed
+            assignment="random",
+            codes="estimate",
+            unit_size=2,
+            unit_words=1,
+            member_bits=1,
+            center=False,
+            reserve=0,
+            seed=seed,
         )
         parts = build_parts(
             StoredRows.of(checks.unit_rows(vectors, "vectors", "profile_machine")),

@@ -39,6 +39,8 @@ class Trials:
     ----------
     rows : StoredRows of shape (n_vectors, dim)
         What is searched.
+    among : ndarray of shape (n_drawn,)
+        Rows that may be drawn: what is calibrated on is not among them.
     similarity : float
         What is asked for.
     seed : int
@@ -50,9 +52,9 @@ class Trials:
         ‖μ‖² of the sample's mean, less what it is for vectors without one.
     """
 
-    def __init__(self, rows: StoredRows, similarity: float, seed: int) -> None:
+    def __init__(self, rows: StoredRows, among: IntArray, similarity: float, seed: int) -> None:
         rng = np.random.default_rng([seed, 5])
-        drawn = rng.permutation(len(rows))[: _QUERIES + _POOL]
+        drawn = rng.permutation(among)[: _QUERIES + _POOL]
         self._similarity = similarity
         self._tried: dict[IndexConfig, Trial] = {}
         self._queries, pool = rows[drawn[:_QUERIES]], rows[drawn[_QUERIES:]]

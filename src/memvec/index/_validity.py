@@ -116,7 +116,7 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
     if made.codes != "none":
         forms |= _code_forms(sizes, design)
     # Folders of centred vectors may have been written before there were shifts.
-    if made.codes != "none" and made.projects and any(name in arrays for name in SHIFT_ARRAYS):
+    if made.is_centred and any(name in arrays for name in SHIFT_ARRAYS):
         forms |= _shift_forms(sizes, forms["top_scales"])
     if has_table(arrays):
         forms |= _table_forms(sizes, 1 if made.codes == "none" else _n_stages(arrays, design))

@@ -319,7 +319,7 @@ def search_codes(
         Of the slots of a unit, and of the units of a group.
     prefix : IN uint64 (n_slots * n_prefix,)
         The first words of the members' codes, word by word inside each unit.
-    scale_ranges : IN float32 (N_STAGES, 2)
+    scale_ranges : IN float32 (STAGES_BEFORE_FINE, 2)
         The least and the largest scale of each stage's codes. First words of members have one scale
         for all: whole numbers are compared then.
     codes : IN uint64 (n_vectors, n_words)

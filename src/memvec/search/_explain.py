@@ -30,7 +30,7 @@ class StageView:
 
     Attributes
     ----------
-    name : {"group", "unit", "prefix", "code"}
+    name : {"group", "unit", "prefix", "code", "fine"}
         The stage.
     score : float
         The similarity as the stage estimates it.
