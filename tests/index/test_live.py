@@ -93,8 +93,10 @@ def test_copies_in_the_data_raise_no_alarm():
     for _ in range(3):
         copies = rows[rng.integers(12_000, size=4000)]
         quietly(built, np.concatenate([copies, tight(int(rng.integers(99)), 2000)]))
-    assert built.health.n_recent < 2000
     assert not built.health.drift.alarmed
+    # One in two is looked at for as long as a drift is suspected. Seen: 960 to 2,301 of 18,000, for
+    # three seeds of the build.
+    assert built.health.drift.n_queries < 18_000 // 4
 
 
 def test_live_scores_follow_the_law_of_calibration_scores(index, monkeypatch):
