@@ -87,16 +87,19 @@ def test_queries_that_come_again_count_once(index):
 
 def test_copies_in_the_data_raise_no_alarm():
     rows = np.concatenate([VECTORS[:6000], VECTORS[:6000], VECTORS[6000:]])
-    built = Index.build(rows, similarity=0.7, miss_rate=0.05)
-    rng = np.random.default_rng(8)
-    # Two thirds of the queries are copies, as two thirds of the data are.
-    for _ in range(3):
-        copies = rows[rng.integers(12_000, size=4000)]
-        quietly(built, np.concatenate([copies, tight(int(rng.integers(99)), 2000)]))
-    assert not built.health.drift.alarmed
-    # One in two is looked at for as long as a drift is suspected. Seen: 960 to 2,301 of 18,000, for
-    # three seeds of the build.
-    assert built.health.drift.n_queries < 18_000 // 4
+    n_recent = []
+    for seed in range(3):
+        config = IndexConfig(seed=seed)
+        built = Index.build(rows, similarity=0.7, miss_rate=0.05, config=config)
+        rng = np.random.default_rng(8)
+        # Two thirds of the queries are copies, as two thirds of the data are.
+        for _ in range(3):
+            copies = rows[rng.integers(12_000, size=4000)]
+            quietly(built, np.concatenate([copies, tight(int(rng.integers(99)), 2000)]))
+        assert not built.health.drift.alarmed
+        n_recent.append(built.health.n_recent)
+    # More are looked at for as long as a drift is suspected, as it may be by chance for one seed.
+    assert np.median(n_recent) < 2000
 
 
 def test_live_scores_follow_the_law_of_calibration_scores(index, monkeypatch):

@@ -1,4 +1,4 @@
-"""Projections, sign codes of rotated vectors, and the estimates of inner products they give."""
+"""Projections, codes of rotated vectors (signs, balanced, of more bits), and their estimates."""
 
 from memvec.codes._fine import FineCodes, estimate_noise, n_code_bytes
 from memvec.codes._projection import Projection

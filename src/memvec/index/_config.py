@@ -110,7 +110,8 @@ class IndexConfig:
         Test vectors reduced to this many dimensions by PCA; scores stay those of the vectors
         given.
     center : {"auto", True, False}
-        Subtract the mean of the data before testing.
+        Subtract the mean of the data before testing; scores stay those of the vectors as given.
+        "auto" does so where a trial on a sample takes less time.
     whiten : bool
         Divide by the standard deviations before testing.
     reserve : "auto" or int

@@ -275,9 +275,8 @@ def _kmeans_units_time(
     """Return the expected microseconds of a query; groups of 0 vectors are no groups.
 
     Whole codes of members count where units were tried: how many first words pass on embeddings has
-    no law here.
-    Codes of fewer words than `first_words` are counted as if they had them, as when the shares that
-    pass were fitted; without it units of short codes would be larger.
+    no law here. Codes of fewer words than `first_words` are counted as if they had them, as when
+    the shares that pass were fitted; without it units of short codes would be larger.
     """
     n_units, passed = n_vectors / size, law.of_units(size, homes)
     time = costs.query
@@ -300,6 +299,7 @@ def _passed(size: float, homes: Literal[1, 2], similarity: float) -> float:
 
 
 def design_construction(config: IndexConfig) -> IndexConfig:
+    """Take pinv for random and small units, the centroid for large ones."""
     if int(config.unit_size) <= _LARGEST_PINV_UNIT or config.assignment == "random":
         return replace(config, construction="pinv")
     return replace(config, construction="ridge", ridge=float(np.inf))
