@@ -5,7 +5,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 
 from memvec import progress
-from memvec.progress import in_notebook, progress_bar
+from memvec.progress import in_notebook, listening, progress_bar
 
 
 @pytest.fixture
@@ -52,3 +52,24 @@ def test_service_without_stderr_shows_nothing(monkeypatch, closed):
     with progress_bar("counting", 3) as advance:
         advance(1)
         assert progress._SHOWN is None
+
+
+def test_listener_is_told_and_may_end_the_work():
+    seen = []
+
+    def listen(*told):
+        seen.append(told)
+        if told[1] == 2:
+            raise KeyboardInterrupt
+
+    def work():
+        with listening(listen), progress_bar("a", 3, True) as advance:
+            for _ in range(3):
+                advance(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert seen == [("a", 0, 3), ("a", 1, 3), ("a", 2, 3)]
+    with progress_bar("b", 1, False) as advance:
+        advance(1)
+    assert len(seen) == 3

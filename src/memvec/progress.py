@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 Advance = Callable[[int], None]
+Listener = Callable[[str, int, int], None]
 
 # What a terminal obeys instead of showing it: control characters, those that turn the direction of
 # writing, line separators, and halves of characters, which cannot be written at all.
@@ -22,6 +24,7 @@ _UNPRINTABLE = re.compile(
 )
 
 _SHOWN: Progress | None = None
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 def printable(text: str) -> str:
@@ -101,6 +104,10 @@ def progress_bar(description: str, total: int, show: bool | None = None) -> Iter
         True or False to force it; None shows it when stderr is a terminal, and in notebooks that
         have ipywidgets.
     """
+    listener = _LISTENER.get()
+    if listener is not None:
+        yield _told(listener, description, total)
+        return
     if not _is_shown(show):
         yield lambda steps: None
         return
@@ -112,6 +119,42 @@ def progress_bar(description: str, total: int, show: bool | None = None) -> Iter
             yield lambda steps: bars.advance(task, steps)
         finally:
             bars.remove_task(task)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Tell a function of the bars of this thread while the block runs, instead of showing them.
+
+    Parameters
+    ----------
+    listener : callable
+        Called with the description of a bar, the steps done and their number, as they are done.
+        What it raises ends the work.
+
+    Examples
+    --------
+    >>> with listening(print), progress_bar("joining", 2) as advance:
+    ...     advance(1)
+    joining 0 2
+    joining 1 2
+    """
+    before = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(before)
+
+
+def _told(listener: Listener, description: str, total: int) -> Advance:
+    done = 0
+    listener(description, done, total)
+
+    def advance(steps: int) -> None:
+        nonlocal done
+        done += steps
+        listener(description, done, total)
+
+    return advance
 
 
 @contextmanager
@@ -137,4 +180,13 @@ def waiting_for(what: str, show: bool | None = None) -> Iterator[None]:
         yield
 
 
-__all__ = ["Advance", "in_notebook", "on_terminal", "printable", "progress_bar", "waiting_for"]
+__all__ = [
+    "Advance",
+    "Listener",
+    "in_notebook",
+    "listening",
+    "on_terminal",
+    "printable",
+    "progress_bar",
+    "waiting_for",
+]

@@ -120,6 +120,40 @@ def test_streamed_matches_are_those_of_range_search(three_ways, monkeypatch):
         assert np.array_equal(collection.count(queries, 0.2, guarantee="exact"), hits.counts)
 
 
+@pytest.mark.parametrize("where", [None, {"tag": "b"}])
+@pytest.mark.parametrize("at_once", [1 << 20, 5000, 64])
+def test_unordered_stream_gives_the_same_matches_in_small_blocks(
+    three_ways, monkeypatch, where, at_once
+):
+    monkeypatch.setattr(_searches, "_PAIRS_AT_ONCE", at_once)
+    twin, made = three_ways
+    queries = np.array([vector for vector, _ in twin.items.values()])[:20]
+    for collection in made:
+        asked = {"guarantee": "exact", "where": where}
+        stream = collection.iter_range(queries, 0.2, ordered=False, **asked)
+        blocks = list(stream.blocks())
+        found = [record for block in blocks for record in block.records()]
+        ordered = list(collection.iter_range(queries, 0.2, **asked))
+        assert sorted(found, key=repr) == sorted(ordered, key=repr)
+        assert stream.certificate == collection.range_search(queries, 0.2, **asked).certificate
+        if at_once == 64 and where is None:
+            assert len(blocks) > 20
+
+
+def test_stream_is_read_by_match_or_by_block(three_ways):
+    _, [collection, *_] = three_ways
+    query = np.ones(DIM)
+    stream = collection.iter_range(query, 0.1)
+    first = next(stream)
+    assert first == next(collection.iter_range(query, 0.1))
+    assert list(stream) == list(collection.iter_range(query, 0.1))[1:]
+    pairs = collection.self_join(0.5)
+    assert pairs.certificate.similarity == 0.5
+    assert list(pairs) == [
+        pair for block in collection.self_join(0.5).blocks() for pair in block.records()
+    ]
+
+
 def test_answers_do_not_depend_on_threads_or_company(three_ways):
     _, [_, collection, _] = three_ways
     queries = np.random.default_rng(2).standard_normal((30, DIM))

@@ -8,8 +8,8 @@ from memvec.collection._items import Item
 from memvec.collection._opening import open_collection, scratch_collection
 from memvec.collection._reading import Stats
 from memvec.collection._repair import Repair, repair_collection
-from memvec.collection._searches import Match
 from memvec.collection._settings import Settings
+from memvec.collection._streams import Match, MatchBlock, PairBlock, PairStream, RangeStream
 from memvec.search import DuplicateGroup, Duplicates, SimilarPair
 
 __all__ = [
@@ -19,6 +19,10 @@ __all__ = [
     "FileDuplicates",
     "Item",
     "Match",
+    "MatchBlock",
+    "PairBlock",
+    "PairStream",
+    "RangeStream",
     "Repair",
     "Settings",
     "SimilarPair",

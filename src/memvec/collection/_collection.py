@@ -14,9 +14,10 @@ from memvec.collection._ids import Id, Ids, Rows, checked_ids
 from memvec.collection._items import Item
 from memvec.collection._joins import Fusion, Joins, Keep
 from memvec.collection._reading import Include, Reading, Stats, checked_include
-from memvec.collection._searches import Match, Online, Searches, Where
+from memvec.collection._searches import Online, Searches, Where
 from memvec.collection._settings import Settings
 from memvec.collection._store import Store
+from memvec.collection._streams import PairStream, RangeStream
 from memvec.collection._writing import Vectors, Writing
 from memvec.constructions import memory_vector
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
@@ -28,7 +29,6 @@ from memvec.search import (
     Explanation,
     Grouping,
     Hits,
-    SimilarPair,
     TopHits,
     rate_of_recall,
     sampled,
@@ -244,24 +244,43 @@ class Collection:
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
         where: Where | None = None,
+        ordered: bool = True,
         threads: int | None = None,
-    ) -> Iterator[Match]:
-        """Yield everything above a similarity, match by match, in the order of `range_search`.
+    ) -> RangeStream:
+        """Find everything above a similarity, read match by match or block by block.
 
-        Few queries are answered at a time, and ids are read as they are asked for: memory holds
-        the scores of a few queries, however many matches there are. The state is that of the call;
-        what a writer deletes and compacts away before it is asked for is left out.
+        Ids are read as they are asked for. The state is that of the call; what a writer deletes
+        and compacts away before it is asked for is left out.
 
         Parameters
         ----------
         queries, similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
+        ordered : bool, default True
+            Give matches in the order of `range_search`, which holds those of a few queries in
+            memory, 16 bytes a match. False gives blocks in any order, and holds one of them, of
+            at most 2²⁰ matches; such queries are not watched by `health`.
+
+        Returns
+        -------
+        RangeStream
+            An iterator of matches, with ``blocks()`` and a ``certificate``.
+
+        Examples
+        --------
+        >>> import tempfile, memvec
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with memvec.open(folder + "/two.mv", dim=2) as collection:
+        ...         ids = collection.add([[1.0, 0.0], [0.6, 0.8]], ids=["east", "between"])
+        ...         stream = collection.iter_range([1.0, 0.0], 0.5)
+        ...         list(stream), stream.certificate.complete
+        ([Match(query=0, id='east', score=1.0), Match(query=0, id='between', score=0.6...)], True)
         """
         caller = "Collection.iter_range"
         rows = self._rows(queries, caller)
         promise = miss_rate, guarantee, confidence
         asked = self._searches.inquiry((similarity, radius), promise, where, threads, caller)
-        return self._searches.stream(rows, asked)
+        return self._searches.stream(rows, asked, ordered=ordered)
 
     def count(
         self,
@@ -402,8 +421,8 @@ class Collection:
         collapse_copies: bool = False,
         threads: int | None = None,
         progress: bool | None = None,
-    ) -> Iterator[SimilarPair[Id]]:
-        """Yield all pairs of items above a similarity, each once, as they are found.
+    ) -> PairStream:
+        """Find all pairs of items above a similarity, each once, read as they are found.
 
         Waiting vectors that are due to be sealed (`seal_at`) are sealed first.
 
@@ -417,6 +436,11 @@ class Collection:
             instead of 50 million.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
+
+        Returns
+        -------
+        PairStream
+            An iterator of pairs, with ``blocks()`` and a ``certificate``.
 
         Examples
         --------

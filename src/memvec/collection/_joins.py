@@ -17,9 +17,10 @@ from memvec.collection._reading import Reading
 from memvec.collection._searches import Inquiry, Searches
 from memvec.collection._state import State
 from memvec.collection._store import Store
+from memvec.collection._streams import PairBlock, PairStream
 from memvec.kernels import blocks
 from memvec.metric import scores_of
-from memvec.search import DuplicateGroup, Duplicates, Grouping, Pairs, SelfJoin, SimilarPair
+from memvec.search import DuplicateGroup, Duplicates, Grouping, Pairs, SelfJoin
 from memvec.types import IntArray
 
 Keep = Literal["first", "last", "longest"] | Callable[[Item], Any]
@@ -34,13 +35,11 @@ class Joins:
     def __init__(self, store: Store, reading: Reading, searches: Searches) -> None:
         self._store, self._reading, self._searches = store, reading, searches
 
-    def pairs(
-        self, asked: Inquiry, collapse_copies: bool, progress: bool | None
-    ) -> Iterator[SimilarPair[Id]]:
-        """Yield all pairs of items above a similarity, each once, as they are found."""
+    def pairs(self, asked: Inquiry, collapse_copies: bool, progress: bool | None) -> PairStream:
+        """Return all pairs of items above a similarity, each once, as they are found."""
         join = self._join(self._searches.question(asked, one_by_one=True), asked, progress)
 
-        def stream() -> Iterator[SimilarPair[Id]]:
+        def found() -> Iterator[PairBlock]:
             left = join
             if collapse_copies:
                 copies = join.copies()
@@ -49,7 +48,7 @@ class Joins:
             for pairs in left.pair_blocks():
                 yield from self._named_pairs(pairs)
 
-        return stream()
+        return PairStream(found(), join.plan.certificate)
 
     def duplicates(
         self, asked: Inquiry, keep: Keep, grouping: Grouping, progress: bool | None
@@ -75,15 +74,19 @@ class Joins:
         similarity = asked.similarity
         return SelfJoin(question.scopes, vectors, similarity, plan, asked.threads, progress)
 
-    def _named_pairs(self, pairs: Pairs) -> Iterator[SimilarPair[Id]]:
+    def _named_pairs(self, pairs: Pairs) -> Iterator[PairBlock]:
         """Yield pairs by id; those with an item that was compacted away meanwhile are left out."""
         for start, stop in blocks(len(pairs.left), _IDS_AT_ONCE):
             left, right = pairs.left[start:stop], pairs.right[start:stop]
             names = ids_of(self._store.catalog, np.unique(np.concatenate([left, right])))
             scores = scores_of(self._store.settings.metric, pairs.scores[start:stop])
-            for a, b, score in zip(left.tolist(), right.tolist(), scores.tolist(), strict=True):
-                if a in names and b in names:
-                    yield SimilarPair(names[a], names[b], score)
+            known = [
+                (names[a], names[b], score)
+                for a, b, score in zip(left.tolist(), right.tolist(), scores.tolist(), strict=True)
+                if a in names and b in names
+            ]
+            if known:
+                yield PairBlock(*map(list, zip(*known, strict=True)))
 
     def _ranks(self, state: State, keys: IntArray, keep: Keep) -> IntArray:
         """Return a number for each item, the lowest for the one to keep before all others."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from memvec.collection._question import Live, Question, default_share
 from memvec.collection._reading import Carried, Content, Reading
 from memvec.collection._state import State
 from memvec.collection._store import Store
+from memvec.collection._streams import MatchBlock, RangeStream
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import (
     Certificate,
@@ -38,6 +39,7 @@ from memvec.search import (
     Explanation,
     Hits,
     IdArray,
+    Scope,
     Source,
     TopHits,
     explain,
@@ -46,6 +48,7 @@ from memvec.search import (
     measure,
     observe_nearest,
     observe_range,
+    search_scopes,
 )
 from memvec.types import BoolArray, Float32Array
 
@@ -56,16 +59,11 @@ _Result = TypeVar("_Result")
 # Queries that are answered before their matches are passed on, and ids read for them at a time.
 _QUERIES_AT_ONCE = 16
 _IDS_AT_ONCE = 4096
+# Without an order, so many pairs of a query and a row are looked at before matches are passed on:
+# if all match, they take 24 MB.
+_PAIRS_AT_ONCE = 1 << 20
 # Rows of the k nearest are filled up to so many, or to the number of items.
 _FILLED = 1000
-
-
-class Match(NamedTuple):
-    """One match of one query."""
-
-    query: int
-    id: Id
-    score: float
 
 
 class Inquiry(NamedTuple):
@@ -190,29 +188,39 @@ class Searches:
         plan = question.range_plan(asked.similarity, asked.request, asked.caller)
         return find_range(question, rows, asked.similarity, plan, asked.threads), plan
 
-    def stream(self, rows: Float32Array, asked: Inquiry) -> Iterator[Match]:
-        """Yield everything above a similarity, match by match; the state is that of the call."""
+    def stream(self, rows: Float32Array, asked: Inquiry, *, ordered: bool) -> RangeStream:
+        """Return everything above a similarity, as it is asked for; the state is that of the call.
+
+        Where it is not ordered, blocks hold the matches of some queries among some rows.
+        """
         live, question = self.live, self.question(asked)
         plan = question.range_plan(asked.similarity, asked.request, asked.caller)
+        metric = question.searched.metric
 
-        def matches() -> Iterator[Match]:
+        def whole() -> Iterator[MatchBlock]:
             for start, stop in blocks(len(rows), _QUERIES_AT_ONCE):
                 some = rows[start:stop]
                 found = find_range(question, some, asked.similarity, plan, asked.threads)
                 self._observed(live, question, some, found, plan, None)
                 yield from self._matches(found, start)
 
-        return matches()
+        def parts() -> Iterator[MatchBlock]:
+            for start, scopes in _small_parts(question.scopes, len(rows)):
+                some = rows[start : start + _queries_at_once(scopes)]
+                thresholds = plan.thresholds
+                found = search_scopes(scopes, some, asked.similarity, thresholds, asked.threads)
+                yield from self._matches(found, start)
 
-    def _matches(self, found: Matches, first: int) -> Iterator[Match]:
+        certificate = live.monitor.marked(plan.certificate).in_metric(metric)
+        return RangeStream(whole() if ordered else parts(), certificate, question.searched)
+
+    def _matches(self, found: Matches, first: int) -> Iterator[MatchBlock]:
         """Yield what was found, less what was compacted away while it was read."""
         for page in pages(found, _IDS_AT_ONCE):
             some = still_named(self._store.catalog, page)
             ids, _ = named(self._store.catalog, some)
-            queries = (some.queries + first).tolist()
-            scores = scores_of(self._store.settings.metric, some.scores).tolist()
-            for query, name, score in zip(queries, ids, scores, strict=True):
-                yield Match(query, name, score)
+            scores = scores_of(self._store.settings.metric, some.scores)
+            yield MatchBlock(some.queries + first, ids, scores)
 
     def nearest(
         self, rows: Float32Array, wanted: int, asked: Inquiry, include: frozenset[Content]
@@ -345,6 +353,32 @@ def _hits(
     searched, metric = question.searched, question.searched.metric
     scores, certificate = scores_of(metric, found.scores), certificate.in_metric(metric)
     return Hits(found.offsets, ids, scores, certificate, found.spent, searched, *carried)
+
+
+def _small_parts(scopes: Sequence[Scope], n_queries: int) -> Iterator[tuple[int, list[Scope]]]:
+    """Yield the first query and the rows of each part of a question that fits into memory.
+
+    Rows of a large scope come in several parts, each of which tests the units anew.
+    """
+    small = sum(len(scope.source) for scope in scopes) <= _PAIRS_AT_ONCE
+    for part in [list(scopes)] if small else [[one] for scope in scopes for one in _cut(scope)]:
+        for start in range(0, n_queries, _queries_at_once(part)):
+            yield start, part
+
+
+def _cut(scope: Scope) -> Iterator[Scope]:
+    """Yield a scope in pieces of a bounded number of rows."""
+    n_rows = len(scope.source)
+    allowed = scope.allowed if len(scope.allowed) else np.ones(n_rows, dtype=bool)
+    for start, stop in blocks(n_rows, _PAIRS_AT_ONCE):
+        here = np.zeros(n_rows, dtype=bool)
+        here[start:stop] = allowed[start:stop]
+        yield scope._replace(allowed=here)
+
+
+def _queries_at_once(scopes: Sequence[Scope]) -> int:
+    n_rows = min(_PAIRS_AT_ONCE, sum(len(scope.source) for scope in scopes))
+    return max(1, _PAIRS_AT_ONCE // max(1, n_rows))
 
 
 def _place_of(question: Question, key: int) -> tuple[Source, int]:

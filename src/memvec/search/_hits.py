@@ -84,17 +84,21 @@ class Searched:
     null_law: NullLaw = field(repr=False)
     metric: Metric = "cosine"
 
-    def without_law(self) -> Searched:
-        """Return it without the law, for pickles: 100,000 cosines would be most of a few hits."""
-        bare = object.__new__(Searched)
-        vars(bare).update(vars(self))
-        vars(bare).pop("null_law", None)
+    @classmethod
+    def lawless(cls, n_vectors: int, n_candidates: int, metric: Metric = "cosine") -> Searched:
+        """Return it without the law: 100,000 cosines would be most of a few hits elsewhere."""
+        bare = object.__new__(cls)
+        vars(bare).update(n_vectors=n_vectors, n_candidates=n_candidates, metric=metric)
         return bare
+
+    def without_law(self) -> Searched:
+        """Return it without the law, for pickles."""
+        return Searched.lawless(self.n_vectors, self.n_candidates, self.metric)
 
     def __getattr__(self, name: str) -> Any:
         # Called for what is not there.
         if name == "null_law":
-            raise AttributeError("The null law is not pickled. Hits keep their p_values.")
+            raise AttributeError("The null law does not travel with hits. They keep p_values.")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 
@@ -204,6 +208,12 @@ class Hits:
     def counts(self) -> IntArray:
         """The number of matches of each query, shape (n_queries,)."""
         return np.diff(self.offsets)
+
+    def with_p_values(self, values: Float64Array) -> Hits:
+        """Return the same hits with their p-values, where the law they come from is elsewhere."""
+        told = object.__new__(Hits)
+        vars(told).update(vars(self), _p_values=values)
+        return told
 
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table`` of all matches: columns query, id and score.
