@@ -42,8 +42,8 @@ $(BENCH_READY): $(READY)
 
 venv: $(READY) ## Make .venv with everything development needs
 
-demo: $(PACKAGE_READY) ## Search 10,000 real sentence embeddings and compare with the exhaustive scan
-	$(BIN)/memvec demo
+demo: $(PACKAGE_READY) ## Search 24,000 real sentence embeddings and check the promise against the truth
+	$(BIN)/memvec demo --picture results/demo.svg
 
 test: lint ## Lint and run the fast tests
 	$(BIN)/python -m pytest -q -n auto -m 'not slow'

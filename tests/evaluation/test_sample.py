@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from memvec.errors import InvalidValueError
-from memvec.evaluation import exact_self_range, load_sample
+from memvec.evaluation import SAMPLE_SIZE, exact_self_range, load_sample
 
 FOLDER = files("memvec.evaluation") / "sample"
 TOOL = Path(__file__).parents[2] / "tools" / "make_sample.py"
@@ -29,9 +29,23 @@ def test_sample_is_unit_rows_with_texts():
     np.testing.assert_allclose(np.linalg.norm(sample.vectors, axis=1), 1, atol=1e-6)
 
 
-def test_sample_is_under_five_megabytes_with_both_notices():
+def test_sample_has_more_vectors_where_asked():
+    whole, part = load_sample(SAMPLE_SIZE), load_sample(3)
+    assert len(whole) == len(whole.vectors) == 24_000
+    assert all(": " in text for text in whole.texts)
+    assert part.texts == whole.texts[:3]
+    np.testing.assert_array_equal(part.vectors, whole.vectors[:3])
+
+
+@pytest.mark.parametrize("n_vectors", [0, 24_001])
+def test_sample_refuses_a_size_it_does_not_have(n_vectors):
+    with pytest.raises(InvalidValueError, match=rf"'n_vectors' .* Got {n_vectors} instead"):
+        load_sample(n_vectors)
+
+
+def test_sample_is_small_with_both_notices():
     sizes = {file.name: len(file.read_bytes()) for file in FOLDER.iterdir()}
-    assert sum(sizes.values()) < 5_000_000  # 4.15 MB
+    assert sum(sizes.values()) < 10_100_000  # 10.0 MB, 8.8 in the wheel
     assert {"WORDNET-LICENSE.txt", "MINILM-NOTICE.txt"} < set(sizes)
     licence = (FOLDER / "WORDNET-LICENSE.txt").read_text(encoding="utf-8")
     assert "WordNet 3.0 Copyright 2006 by Princeton University.  All rights reserved." in licence

@@ -15,9 +15,10 @@ from memvec.evaluation._retrieval import (
     mean_average_precision,
     recall_at_k,
 )
-from memvec.evaluation._sample import Sample, load_sample
+from memvec.evaluation._sample import SAMPLE_SIZE, Sample, load_sample
 
 __all__ = [
+    "SAMPLE_SIZE",
     "FlatRows",
     "Misses",
     "RocCurve",

@@ -11,14 +11,17 @@ import numpy as np
 from memvec import checks
 from memvec.types import Float32Array
 
+#: How many vectors ship with the package.
+SAMPLE_SIZE = 24_000
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sample:
-    """10,000 WordNet 3.0 synsets and their embeddings by all-MiniLM-L6-v2.
+    """WordNet 3.0 synsets and their embeddings by all-MiniLM-L6-v2.
 
     Attributes
     ----------
-    vectors : ndarray of shape (10000, 384)
+    vectors : ndarray of shape (n_vectors, 384)
         Unit rows, float32.
     texts : tuple of str
         "lemmas: gloss" of each row.
@@ -50,22 +53,31 @@ class Sample:
         return f"Sample(n_vectors={n_vectors}, dim={dim})"
 
 
-def load_sample() -> Sample:
-    """Return the packaged sample: part of the animals and of the artifacts of WordNet.
+def load_sample(n_vectors: int = 10_000) -> Sample:
+    """Return the first vectors of the packaged sample of WordNet.
 
-    The vectors were quantised to int8 with one scale per dimension and are normalised here. The
-    files stand beside the notices of WordNet and of the model.
+    The first 10,000 are animals and artifacts; other artifacts, attributes, body parts and
+    cognition follow. The vectors were quantised to int8 with one scale per dimension and are
+    normalised here. The files stand beside the notices of WordNet and of the model.
+
+    Parameters
+    ----------
+    n_vectors : int
+        At most `SAMPLE_SIZE`, 24,000.
 
     Examples
     --------
     >>> load_sample()
     Sample(n_vectors=10000, dim=384)
     """
+    n_vectors = checks.integer(n_vectors, "n_vectors", "load_sample")
+    if n_vectors > SAMPLE_SIZE:
+        raise checks.bad_value("n_vectors", "load_sample", f"at most {SAMPLE_SIZE}", n_vectors)
     folder = files("memvec.evaluation") / "sample"
     with (folder / "vectors_int8.npy").open("rb") as file:
-        steps = np.load(file, allow_pickle=False)
+        steps = np.load(file, allow_pickle=False)[:n_vectors]
     with (folder / "scales.npy").open("rb") as file:
         scales = np.load(file, allow_pickle=False)
     texts = gzip.decompress((folder / "texts.txt.gz").read_bytes()).decode("utf-8")
     vectors = checks.unit_rows(steps * scales, "vectors", "load_sample")
-    return Sample(vectors, tuple(texts.rstrip("\n").split("\n")))
+    return Sample(vectors, tuple(texts.split("\n", n_vectors)[:n_vectors]))
