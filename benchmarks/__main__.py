@@ -283,6 +283,18 @@ def collection_command(parts: tuple[str, ...], data: str | None, **plan: Any) ->
     collection.run(data, parts, collection.Plan(**plan))
 
 
+@main.command("dbscan")
+@click.option("--compared", "n_compared", type=click.IntRange(100), default=50_000)
+@click.option("--vectors", "n_vectors", type=click.IntRange(100), default=1_000_000)
+@click.option("--radius", type=float, default=0.3, show_default=True, help="1 − cosine.")
+@_data
+def dbscan_command(data: str | None, n_compared: int, n_vectors: int, radius: float) -> None:
+    """Cluster by DBSCAN through the graph of an index, and through scikit-learn's."""
+    from benchmarks import dbscan  # scikit-learn is not needed by the others
+
+    dbscan.run(data, n_compared, n_vectors, radius)
+
+
 @main.command("rows")
 @click.option("--vectors", "n_vectors", type=click.IntRange(2000), default=100_000)
 @click.option("--queries", "n_queries", type=click.IntRange(2), default=1000, show_default=True)

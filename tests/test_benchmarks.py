@@ -343,3 +343,22 @@ def test_peer_finds_the_vectors_it_was_built_from(name):
         assert misses.extra.sum() == 0
     assert peer.label(setting)
     assert peer.disk_bytes() > 0
+
+
+def test_dbscan_is_clustered_with_both_graphs():
+    pytest.importorskip("sklearn")
+    arguments = "dbscan --compared 2500 --vectors 2500"
+    outcome = CliRunner().invoke(
+        main, arguments.split(), catch_exceptions=False, env={"MEMVEC_DATA": None}
+    )
+    assert outcome.exit_code == 0
+    assert outcome.output.count("| clusters |") == 2
+    assert "| scikit-learn |" in outcome.output
+
+
+def test_labels_are_compared_whatever_the_names_of_clusters():
+    from benchmarks.dbscan import n_other_labels
+
+    wanted = np.array([-1, 0, 0, 1, 1, 1])
+    assert n_other_labels(wanted, np.array([-1, 1, 1, 0, 0, 0])) == 0
+    assert n_other_labels(wanted, np.array([-1, 1, -1, 0, 0, 2])) == 2

@@ -28,6 +28,7 @@ TIERS = [
     {"index"},
     {"collection", "gpu"},
     {"images"},
+    {"integrations"},
     {"cli"},
     {"paper"},
 ]

@@ -36,6 +36,7 @@ ROOMS = [
     "guarantee",
     "images",
     "index",
+    "integrations",
     "kernels",
     "search",
     "storage",

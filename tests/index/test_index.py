@@ -456,3 +456,24 @@ def test_wrong_kinds_are_refused():
         Index.build(np.eye(2)).search([1, 0], True)
     with pytest.raises(InvalidTypeError, match="Got 'high'"):
         Index.build(np.eye(2)).range_search([1, 0], "high")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_vectors_are_those_that_are_searched(dtype):
+    rows = np.random.default_rng(0).standard_normal((50, 16))
+    index = Index.build(rows, dtype=dtype)
+    stored = index.vectors()
+    np.testing.assert_allclose(np.linalg.norm(stored, axis=1), 1, atol=1e-3)
+    assert np.abs(stored - rows / np.linalg.norm(rows, axis=1, keepdims=True)).max() < 0.02
+    np.testing.assert_array_equal(index.vectors([7, 3, 7]), stored[[7, 3, 7]])
+    assert index.vectors([]).shape == (0, 16)
+
+
+@pytest.mark.parametrize(
+    ("ids", "got"), [([0.5], "an array of float64"), ([50], "a row 50"), ([-1], "a row -1")]
+)
+def test_vectors_of_rows_that_are_not_there_are_refused(ids, got):
+    index = Index.build(np.random.default_rng(0).standard_normal((50, 16)))
+    expected = f"The 'ids' parameter of Index.vectors must be rows of the 50 vectors. Got {got}"
+    with pytest.raises((InvalidTypeError, InvalidValueError), match=expected):
+        index.vectors(ids)

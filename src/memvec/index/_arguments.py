@@ -18,19 +18,28 @@ def checked_rows(
     if queries is not None:
         expected = "left out where 'queries' is given"
         raise checks.bad_value("held_out", where, expected, "both")
-    rows = np.asarray(held_out)
-    if rows.size == 0:
-        return np.empty(0, dtype=np.int64)
     expected = f"distinct rows of the {n_rows} vectors, and not all of them"
-    if rows.ndim != 1 or rows.dtype.kind not in "iu":
-        got = f"an array of {rows.dtype} and shape {rows.shape}"
-        raise checks.bad_type("held_out", where, expected, got)
-    if rows.min() < 0 or rows.max() >= n_rows:
-        got = f"a row {rows.min() if rows.min() < 0 else rows.max()}"
-        raise checks.bad_value("held_out", where, expected, got)
+    rows = checked_ids(held_out, n_rows, where, "held_out", expected)
     if len(np.unique(rows)) < len(rows) or len(rows) >= n_rows:
         got = f"{len(rows)} rows, {len(np.unique(rows))} of them distinct"
         raise checks.bad_value("held_out", where, expected, got)
+    return rows
+
+
+def checked_ids(
+    value: ArrayLike, n_rows: int, where: str, name: str = "ids", expected: str | None = None
+) -> IntArray:
+    """Return numbers of rows."""
+    rows = np.asarray(value)
+    if rows.size == 0:
+        return np.empty(0, dtype=np.int64)
+    expected = expected or f"rows of the {n_rows} vectors"
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        got = f"an array of {rows.dtype} and shape {rows.shape}"
+        raise checks.bad_type(name, where, expected, got)
+    if rows.min() < 0 or rows.max() >= n_rows:
+        got = f"a row {rows.min() if rows.min() < 0 else rows.max()}"
+        raise checks.bad_value(name, where, expected, got)
     return rows.astype(np.int64)
 
 

@@ -23,7 +23,12 @@ from memvec.guarantee import (
     Monitor,
     build_table,
 )
-from memvec.index._arguments import checked_config, checked_rows, checked_similarities
+from memvec.index._arguments import (
+    checked_config,
+    checked_ids,
+    checked_rows,
+    checked_similarities,
+)
 from memvec.index._build import BuildPromise, build_parts
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, shadow_share
@@ -697,6 +702,27 @@ class Index:
                 "Index.check compares files, and this index is in memory alone. Save it first."
             )
         return check_saved(self._path)
+
+    def vectors(self, ids: ArrayLike | None = None) -> Float32Array:
+        """Return stored vectors, of norm 1 and as rounded as `dtype` has them.
+
+        Parameters
+        ----------
+        ids : array_like of int, optional
+            Rows of the array the index was built from; all by default.
+
+        Returns
+        -------
+        ndarray of shape (n_ids, dim)
+
+        Examples
+        --------
+        >>> Index.build([[2.0, 0.0], [0.0, 3.0]]).vectors([1])
+        array([[0., 1.]], dtype=float32)
+        """
+        if ids is None:
+            return self._parts.vectors(np.arange(len(self)))
+        return self._parts.vectors(checked_ids(ids, len(self), "Index.vectors"))
 
     @property
     def units(self) -> UnitSource:
