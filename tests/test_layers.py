@@ -19,7 +19,7 @@ PAPER = ROOT / "paper"
 # Rooms of one tier do not import each other; a room may import any room of a lower tier.
 TIERS = [
     {"errors", "lazy", "types"},
-    {"cache", "checks", "progress"},
+    {"cache", "checks", "display", "progress"},
     {"matches", "metric"},
     {"kernels", "theory", "storage"},
     {"constructions", "codes", "evaluation", "files"},
@@ -40,7 +40,8 @@ OUTSIDE = [
 ]
 EVERY_FILE = [*FILES, *sorted(OUTSIDE)]
 OWN = {"memvec", "paper", "benchmarks"}
-OF_TUPLES = {"_asdict", "_fields", "_make", "_replace"}
+# Private by name only, of named tuples and of whatever a notebook shows.
+PROTOCOLS = {"_asdict", "_fields", "_make", "_replace", "_repr_html_"}
 # Private by name only: the Python manual describes the one, Numba's that of extensions the other.
 DOCUMENTED = {"os._exit", "view._getvalue"}
 # Calls that name what they replace.
@@ -200,7 +201,7 @@ def intrusions(subject: str, path: Path) -> list[str]:
     found = [module for room, module in private_modules(used) if room != subject]
     for owner, name, line in private_attributes(text):
         known = own.of_objects | own.of_modules if owner in modules else own.of_objects
-        if name not in known | OF_TUPLES and f"{owner}.{name}" not in DOCUMENTED:
+        if name not in known | PROTOCOLS and f"{owner}.{name}" not in DOCUMENTED:
             found.append(f"{owner}.{name} (line {line})")
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import click
 from rich.console import Console
@@ -13,7 +13,7 @@ from rich.table import Table
 from memvec.cli._chart import Points, draw_chart
 from memvec.cli._options import option
 from memvec.cli._output import echo, writing
-from memvec.errors import MissingExtraError
+from memvec.display import new_figure
 from memvec.theory import Design, cost_curve, optimal_design
 
 _CONSTRUCTIONS: tuple[Literal["sum", "pinv"], ...] = ("sum", "pinv")
@@ -152,12 +152,8 @@ def _curve(found: Design, last: int) -> Points:
 
 
 def _plot_file(curves: dict[str, Points], designs: dict[str, Design], target: str) -> None:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("memvec design --plot FILE", "matplotlib", "plot") from None
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes: Any = figure.add_subplot()
+    figure = new_figure("memvec design --plot FILE")
+    axes = figure.subplots()
     for name, curve in curves.items():
         found = designs[name]
         label = f"{name}: n* = {found.unit_size}, cost {found.cost_ratio:.3g}"

@@ -20,10 +20,11 @@ from memvec.collection._store import Store
 from memvec.collection._streams import PairStream, RangeStream
 from memvec.collection._writing import Vectors, Writing
 from memvec.constructions import memory_vector
+from memvec.display import html_table, html_text
 from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
 from memvec.kernels import rounded_rows
-from memvec.metric import Metric
+from memvec.metric import Metric, limit_text
 from memvec.search import (
     Duplicates,
     Explanation,
@@ -748,6 +749,18 @@ class Collection:
     ) -> None:
         # Whoever was interrupted wants to go on.
         self._writing.end(self._close, solve=kind is None)
+
+    def _repr_html_(self) -> str:
+        if self._closed:
+            return html_text(repr(self))
+        made = self.settings
+        limit = limit_text(made.metric, made.similarity)
+        facts = [
+            ["promise", f"at most {100 * made.miss_rate:g} % missed {limit}"],
+            ["level", made.guarantee],
+            ["rows", f"{self.dtype}, {self.metric}"],
+        ]
+        return html_text(repr(self)) + html_table([], facts)
 
     def __repr__(self) -> str:
         if self._closed:

@@ -8,7 +8,8 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from memvec.errors import FileFormatError
+from memvec.display import html_text, new_figure
+from memvec.errors import FileFormatError, InvalidValueError
 from memvec.guarantee._profile import MissProfile
 from memvec.metric import Metric, limit_text, radius_of
 
@@ -218,6 +219,43 @@ class Certificate:
         if self.filter is not None:
             lines.append(f"Filter: {self.filter}.")
         return lines
+
+    def _repr_html_(self) -> str:
+        return html_text(str(self))
+
+    def plot(self) -> Any:
+        """Return a figure of matplotlib: the miss rate allowed, seen, and where it may lie.
+
+        A second panel shows what is missed at each similarity, where the certificate has a
+        `profile`.
+        """
+        if self.miss_rate is None or self.observed is None:
+            raise InvalidValueError(
+                f"A certificate of level {self.level!r} without calibration queries has nothing to "
+                "plot: no miss rate was seen."
+            )
+        bands = self.profile is not None and bool(self.profile.bands)
+        figure = new_figure("Certificate.plot()", 11 if bands else 6.4)
+        axes = figure.subplots(1, 2 if bands else 1, squeeze=False)[0]
+        self._draw_rates(axes[0])
+        if bands and self.profile is not None:
+            self.profile.draw(axes[1])
+        return figure
+
+    def _draw_rates(self, axes: Any) -> None:
+        allowed = 100 * (self.miss_rate or 0.0)
+        axes.axvline(allowed, color="tab:red", linestyle="--", label=f"allowed: {allowed:.3g} %")
+        seen = 100 * (self.observed or 0.0)
+        drawn = [("calibration", self.interval, "0.2"), ("live", self.live, "tab:orange")]
+        for place, (name, ends, colour) in enumerate(drawn):
+            if ends is not None:
+                span = [100 * end for end in ends]
+                axes.plot(span, [place, place], color=colour, label=f"{name}, 95 % interval")
+        axes.plot(seen, 0, "o", color="0.2", label=f"calibration queries: {seen:.2g} %")
+        axes.set(xlabel=f"missed of a query's matches {self.range_text}, %", yticks=[])
+        axes.set_ylim(-1, 3)
+        axes.set_xlim(left=0)
+        axes.legend(frameon=False)
 
     def to_json(self) -> str:
         """Return the certificate as JSON; `from_json` reads it.

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memvec.errors import MissingExtraError
+from memvec.display import new_figure
 from memvec.guarantee._cells import EDGES, strata
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
@@ -120,17 +120,15 @@ class MissProfile:
 
     def plot(self) -> Any:
         """Return a figure of the share missed against the similarity, of matplotlib."""
-        try:
-            from matplotlib.figure import Figure
-        except ImportError as error:
-            raise MissingExtraError("MissProfile.plot()", "matplotlib", "plot") from error
-        figure = Figure(figsize=(6.4, 3.6), layout="constrained")
-        axes = figure.subplots()
+        figure = new_figure("MissProfile.plot()")
+        self.draw(figure.subplots())
+        return figure
+
+    def draw(self, axes: Any) -> None:
+        """Draw the share missed against the similarity."""
         edges = [band.low for band in self.bands] + [band.high for band in self.bands[-1:]]
         axes.stairs([100 * band.missed for band in self.bands], edges, fill=True, color="0.7")
-        axes.set_xlabel("similarity of the match")
-        axes.set_ylabel("missed, %")
-        return figure
+        axes.set(xlabel="similarity of the match", ylabel="missed, %")
 
 
 def _bands(

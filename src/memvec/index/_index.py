@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, get_args
 import numpy as np
 
 from memvec import checks
+from memvec.display import html_table, html_text
 from memvec.errors import InvalidValueError
 from memvec.guarantee import (
     CalibrationTable,
@@ -44,11 +45,12 @@ from memvec.index._joins import (
 )
 from memvec.index._parts import IndexParts
 from memvec.index._pickling import by_value, is_index, of_value, opened_again, state_of
+from memvec.index._plot import draw_index
 from memvec.index._recalibrate import recalibrated, share_of_queries
 from memvec.index._units import MOST_VECTORS
 from memvec.kernels import ROW_TYPES, StoredRows, rounded_rows
 from memvec.matches import Matches
-from memvec.metric import Metric, checked_level, checked_metric, scores_of
+from memvec.metric import Metric, checked_level, checked_metric, limit_text, scores_of
 from memvec.search import (
     ANYTHING,
     DuplicateRows,
@@ -840,6 +842,26 @@ class Index:
 
     def __repr__(self) -> str:
         return f"Index({len(self)} vectors of dimension {self.dim}, {len(self.unit_sizes)} units)"
+
+    def _repr_html_(self) -> str:
+        made = self.design
+        limit = limit_text(made.metric, made.similarity)
+        facts = [
+            ["promise", f"at most {100 * made.miss_rate:g} % missed {limit}"],
+            ["level", made.guarantee],
+            ["rows", f"{made.dtype}, {made.metric}"],
+            ["design", str(made)],
+        ]
+        return html_text(repr(self)) + html_table([], facts)
+
+    def plot(self) -> Any:
+        """Return a figure of matplotlib: cost against unit size, and how units score matches.
+
+        The left panel shows the cost of random units by the paper's law, in the effective
+        dimension of the data, and the size that was chosen. The right one shows what units with a
+        match of a calibration query score, and what all units score.
+        """
+        return draw_index(self._parts)
 
     @property
     def shadow(self) -> float:

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from memvec.errors import InvalidValueError, MissingExtraError
+from memvec.display import html_table, html_text, new_figure
+from memvec.errors import InvalidValueError
 from memvec.guarantee import Certificate, Significance, Thresholds
 from memvec.kernels import MATCH_SLACK
 from memvec.metric import Metric, cosine_of, radius_of
@@ -142,11 +143,29 @@ class Explanation:
             )
         return draw_unit_test(view, self.similarity, self.unit_scores)
 
-    def __str__(self) -> str:
-        lines = [
+    @property
+    def _outcome(self) -> list[str]:
+        return [
             f"Vector {self.id}: {self.reason}",
             f"  {self._score_text} for {self._limit:g} asked; {self.significance}",
         ]
+
+    def _repr_html_(self) -> str:
+        header = ["stage", "score", "threshold", "margin", ""] if self.stages else []
+        rows = (
+            [
+                _STAGE_TITLES[stage.name],
+                f"{stage.score:.3f}",
+                f"{stage.threshold:.3f}",
+                f"{stage.margin:.1f} σ",
+                "" if stage.passed else "stops here",
+            ]
+            for stage in self.stages
+        )
+        return html_text("\n".join(self._outcome)) + html_table(header, rows)
+
+    def __str__(self) -> str:
+        lines = self._outcome
         if self.stages:
             lines.append(f"  {'stage':<28}{'score':>8}{'threshold':>11}{'margin':>10}")
         for stage in self.stages:
@@ -197,11 +216,7 @@ def draw_unit_test(view: StageView, similarity: float, scores: Float32Array) -> 
     scores : ndarray of shape (n_units,)
         The query's scores on all units: what unrelated units score.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("Explanation.plot()", "matplotlib", "plot") from error
-    figure = Figure(figsize=(6.4, 3.6), layout="constrained")
+    figure = new_figure("Explanation.plot()")
     axes = figure.subplots()
     axes.hist(scores, bins=60, density=True, color="0.8", label="all units (H0)")
     spread = max(view.spread, 1e-6)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from memvec.checks import counted
+from memvec.display import html_table, html_text
 from memvec.guarantee import Certificate, NullLaw
 from memvec.metric import Metric, cosines_of
 from memvec.search._frames import Columns, faiss_ids
@@ -100,6 +101,10 @@ class Searched:
         if name == "null_law":
             raise AttributeError("The null law does not travel with hits. They keep p_values.")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+
+# What a notebook shows of an answer: the first queries, and the best of each.
+_SHOWN_QUERIES, _SHOWN_HITS = 5, 5
 
 
 class HitRow(NamedTuple):
@@ -269,6 +274,10 @@ class Hits:
     def __iter__(self) -> Iterator[HitRow]:
         return (self[query] for query in range(len(self)))
 
+    def _repr_html_(self) -> str:
+        shown = range(min(len(self), _SHOWN_QUERIES))
+        return _html(self, [(query, *self[query]) for query in shown])
+
     def __repr__(self) -> str:
         return (
             f"Hits({counted(len(self), 'query', 'queries')}, "
@@ -368,10 +377,29 @@ class TopHits:
     def __len__(self) -> int:
         return len(self.ids)
 
+    def _repr_html_(self) -> str:
+        rows = zip(self.ids[:_SHOWN_QUERIES], self.scores[:_SHOWN_QUERIES], strict=True)
+        found = [(ids, scores, np.isfinite(scores)) for ids, scores in rows]
+        return _html(self, [(i, ids[is_], of[is_]) for i, (ids, of, is_) in enumerate(found)])
+
     def __repr__(self) -> str:
         n_queries, k = self.ids.shape
         asked = counted(n_queries, "query", "queries")
         return f"TopHits({asked}, best {k}, cost ratio {self.work.cost_ratio:.3f})"
+
+
+def _html(hits: Hits | TopHits, rows: list[tuple[int, IntArray | IdArray, Float32Array]]) -> str:
+    """Return the best hits of some queries, each with how many there are, and the certificate."""
+    lines: list[list[object]] = []
+    for query, ids, scores in rows:
+        best = zip(ids[:_SHOWN_HITS], scores[:_SHOWN_HITS], strict=True)
+        shown = [f"{one}: {score:.3f}" for one, score in best]
+        shown += ["…"] if len(ids) > _SHOWN_HITS else []
+        lines.append([query, len(ids), ", ".join(shown) or "none"])
+    if len(hits) > len(rows):
+        lines.append(["…", "", f"{len(hits) - len(rows):,} more queries"])
+    table = html_table(["query", "found", "id: score"], lines)
+    return html_text(repr(hits)) + table + html_text(str(hits.certificate))
 
 
 def faiss_scores(hits: Hits | TopHits) -> Float32Array:
