@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import wraps
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 Advance = Callable[[int], None]
 Listener = Callable[[str, int, int], None]
+_Args = ParamSpec("_Args")
+_Result = TypeVar("_Result")
 
 # What a terminal obeys instead of showing it: control characters, those that turn the direction of
 # writing, line separators, and halves of characters, which cannot be written at all.
@@ -24,6 +28,9 @@ _UNPRINTABLE = re.compile(
 )
 
 _SHOWN: Progress | None = None
+# Calls under way with progress=False, in whichever thread: kernels may be compiled in another one.
+_SILENT = 0
+_COUNTING = threading.Lock()
 _LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
@@ -52,9 +59,36 @@ def in_notebook() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
+def is_silent() -> bool:
+    """Tell whether a call is under way that was asked to show nothing."""
+    return _SILENT > 0
+
+
+def heeds_progress(function: Callable[_Args, _Result]) -> Callable[_Args, _Result]:
+    """Show nothing at all while a function runs with ``progress=False``."""
+
+    @wraps(function)
+    def run(*args: _Args.args, **named: _Args.kwargs) -> _Result:
+        if named.get("progress") is not False:
+            return function(*args, **named)
+        _count(1)
+        try:
+            return function(*args, **named)
+        finally:
+            _count(-1)
+
+    return run
+
+
+def _count(change: int) -> None:
+    global _SILENT
+    with _COUNTING:
+        _SILENT += change
+
+
 def _is_shown(show: bool | None) -> bool:
-    if show is not None:
-        return show
+    if show is not None or is_silent():
+        return bool(show)
     # rich draws in notebooks by ipywidgets, and warns where they are missing.
     return on_terminal() or (in_notebook() and find_spec("ipywidgets") is not None)
 
@@ -183,7 +217,9 @@ def waiting_for(what: str, show: bool | None = None) -> Iterator[None]:
 __all__ = [
     "Advance",
     "Listener",
+    "heeds_progress",
     "in_notebook",
+    "is_silent",
     "listening",
     "on_terminal",
     "printable",

@@ -190,6 +190,14 @@ def test_too_few_rows_to_calibrate_on_lower_the_level(tmp_path, vectors, by_thre
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_work_goes_on_from_another_working_folder(files, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    interrupted(files.name, tmp_path, monkeypatch, Task("copies"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert deduplicated(f"../{files.name}", tmp_path, ids="name").n_items == 150
+
+
 def test_killed_work_goes_on_to_the_same_bytes(quick_path):
     command = [sys.executable, "-W", "ignore", block_deaths.__file__, quick_path, "9"]
     seen = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)

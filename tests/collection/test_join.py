@@ -135,6 +135,29 @@ def test_kept_item_is_the_one_asked_for(both, keep, groups):
             assert group.kept == min(expected, key=order.index)
 
 
+def test_best_item_has_the_highest_score_of_a_field(path):
+    with memvec.open(path, dim=2) as collection:
+        scores = [{"s": 1}, {"s": 2.5}, {"s": 2.5}, {}]
+        collection.add([[1, 0], [1, 0.1], [1, 0.05], [0, 1]], list("abcd"), scores)
+        found = collection.deduplicate(0.9, keep="best", scores="s", where={"s": {"$gte": 0}})
+        assert [(group.kept, group.dropped) for group in found.groups] == [("b", ["a", "c"])]
+        with pytest.raises(InvalidValueError, match="'s' of item 'd' has none. Got None"):
+            collection.deduplicate(0.9, keep="best", scores="s")
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"keep": "best"}, "'scores' parameter .* the name of a metadata field .* Got None"),
+        ({"keep": "best", "scores": [1]}, r"'scores' parameter .* Got \[1\] instead"),
+        ({"scores": "s"}, "'scores' parameter .* left out unless keep is 'best'. Got 's' instead"),
+    ],
+)
+def test_what_to_keep_is_checked(collection, asked, text):
+    with pytest.raises(memvec.MemvecError, match=text):
+        collection.deduplicate(0.9, **asked)
+
+
 def by_first_copy(twin, order):
     """Copies stand in line together, behind the best of them."""
     vectors = {name: tuple(twin.items[name][0]) for name in order}
@@ -214,7 +237,7 @@ def test_set_is_searched_by_its_memory_vector(both, construction):
         (
             lambda c: c.deduplicate(keep="newest"),
             InvalidTypeError,
-            "'keep' parameter of Collection.deduplicate must be 'first', 'last', 'longest' or a",
+            "'keep' parameter of Collection.deduplicate must be 'first', 'last', 'longest', 'best'",
         ),
         (
             lambda c: c.deduplicate(groups="cliques"),

@@ -7,7 +7,7 @@ import pytest
 from memvec.kernels import _notice, search_codes
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._notice import CompileNotice, functions_of
-from memvec.progress import progress_bar
+from memvec.progress import heeds_progress, progress_bar
 
 
 def event_of(function):
@@ -81,6 +81,20 @@ def test_compiling_is_announced_in_a_notebook_by_a_line(notebook, capsys, caplog
     CompileNotice().on_start(event_of(function_in("memvec.kernels._scores")))
     assert "compiling for this machine" in capsys.readouterr().err
     assert caplog.messages == []
+
+
+def test_call_that_shows_no_progress_announces_nothing(notebook, capsys, caplog):
+    notice = CompileNotice()
+
+    @heeds_progress
+    def compiled(*, progress=None):
+        notice.on_start(event_of(function_in("memvec.kernels._scores")))
+        notice.on_end(event_of(function_in("memvec.kernels._scores")))
+
+    compiled(progress=False)
+    assert (capsys.readouterr().err, caplog.messages) == ("", [])
+    compiled()
+    assert "compiling for this machine" in capsys.readouterr().err
 
 
 def test_bar_counts_the_functions_that_are_compiled(monkeypatch):

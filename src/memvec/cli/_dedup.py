@@ -47,6 +47,8 @@ from memvec.cli._output import (
 )
 from memvec.collection import Duplicates, FileDuplicates, scratch_collection
 from memvec.files import BLOCK_SUFFIXES
+from memvec.guarantee import Guarantee
+from memvec.index import compares_everything
 from memvec.metric import Metric, checked_level, limit_text, radius_of
 
 # Of two vectors that are duplicates.
@@ -85,7 +87,7 @@ def _checked_files(
     "--keep",
     click.Choice(["first", "last", "longest", "best"]),
     "Keep the first or the last of a group, the one with the longest metadata (without --out), or "
-    "the one with the highest score (with --out and --scores).",
+    "the one with the highest score (with --scores).",
     "first",
 )
 @option(
@@ -105,7 +107,7 @@ def _checked_files(
     "With --out: memory to use, such as 4GB; half of the machine's without it.",
     metavar="SIZE",
 )
-@option("--scores", str, "With --out and --keep best: column of the scores.", metavar="NAME")
+@option("--scores", str, "With --keep best: column or metadata of the scores.", metavar="NAME")
 @click.option("--keep-work", is_flag=True, help="With --out: keep the indexes of the blocks.")
 @field_options
 @promise_options(", 0.01 of a file", " (of a file, expected)", ", 0.95 of a file")
@@ -115,8 +117,9 @@ def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) 
     """Find near-duplicates, and print the ids to keep.
 
     FILE is a vector file as `memvec add` takes it, or a collection; - is standard input, as JSON
-    Lines. Rows without ids are numbered from 0. Nothing is deleted. A file is indexed in the folder
-    for temporary files (TMPDIR), which must have room for its vectors as float32.
+    Lines. Rows without ids are numbered from 0. Nothing is deleted. Up to 16,000 rows of a file,
+    all pairs are compared and nothing is missed. More rows are indexed in the folder for temporary
+    files (TMPDIR), which must have room for the vectors as float32.
 
     Ids are printed one a line. A text that is empty, begins with a quote, holds digits alone or
     control characters such as the end of a line is printed in quotes, as in JSON; `memvec delete
@@ -137,6 +140,8 @@ def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) 
       memvec dedup 'part-*.parquet' --column embedding --id id --similarity 0.95 \\
           --out pairs/ --keep-list kept.parquet --memory 4GB
     """  # noqa: D301 - click wants the character itself, not its name
+    if (asked["keep"] == "best") != (asked["scores"] is not None):
+        raise click.UsageError("--keep best needs --scores NAME, and --scores needs --keep best.")
     if out is None:
         _dedup_one(files, as_json=as_json, **asked)
     else:
@@ -166,21 +171,22 @@ def _dedup_one(
         raise click.UsageError("Several files, or a pattern, need --out FOLDER.")
     given = {
         "A list that ends in .parquet": Path(keep_list or "").suffix == ".parquet",
-        "--keep best": keep == "best",
         "--memory": memory is not None,
-        "--scores": scores is not None,
         "--keep-work": keep_work,
     }
     _refuse(given, "needs --out FOLDER")
     if keep_list is not None and Path(keep_list).exists() and Path(keep_list).samefile(files[0]):
         raise click.BadParameter(f"{keep_list!r} is the file to read.", param_hint="'--keep-list'")
-    with _opened(files[0], (similarity, radius), field, ids, metadata) as opened:
+    if scores is not None and scores not in metadata:
+        metadata = (*metadata, scores)
+    guarantee: Guarantee = promise["guarantee"] or "expected"
+    with _opened(files[0], (similarity, radius), guarantee, field, ids, metadata) as opened:
         level = _level(opened.metric, similarity, radius)
         if opened.metric == "cosine":
             promise["similarity"] = level
         else:
             promise["radius"] = radius_of(level)
-        found = opened.deduplicate(keep=keep, groups=groups, **promise)
+        found = opened.deduplicate(keep=keep, scores=scores, groups=groups, **promise)
         drop = set(found.drop)
         chosen = found.drop if dropped else [name for name in opened if name not in drop]
     _tell(found.n_items, len(found.groups), len(drop), found)
@@ -236,8 +242,6 @@ def _dedup_blocks(
         "--keep longest": keep == "longest",
     }
     _refuse(given, "does not go with --out")
-    if (keep == "best") != (asked["scores"] is not None):
-        raise click.UsageError("--keep best needs --scores NAME, and --scores needs --keep best.")
     for name in ("similarity", "miss_rate", "guarantee", "confidence"):
         if asked[name] is None:
             del asked[name]
@@ -287,6 +291,7 @@ def _write(
 def _opened(
     source: str,
     level: tuple[float | None, float | None],
+    guarantee: Guarantee,
     field: str | None,
     ids: str | None,
     metadata: tuple[str, ...],
@@ -311,7 +316,9 @@ def _opened(
             rows = unit_rows(block, source, collection)
             with named_rows(block, source):
                 collection.add(rows, block.ids or list(numbers), block.metadata)
-        collection.seal()
+        # What waits is compared as a whole, and nothing is missed.
+        if not compares_everything(guarantee, len(collection) / 2):
+            collection.seal()
         yield collection
 
 

@@ -42,7 +42,7 @@ from memvec.errors import InvalidValueError, LockedError, damaged
 from memvec.files import expand_paths
 from memvec.guarantee import Certificate, Guarantee
 from memvec.index import KeptRow
-from memvec.progress import progress_bar
+from memvec.progress import heeds_progress, progress_bar
 from memvec.search import Grouping, expected_missed
 from memvec.storage import FileSum, disk
 
@@ -100,6 +100,7 @@ class FileDuplicates:
         return f"FileDuplicates({found}, about {left} may be left)"
 
 
+@heeds_progress
 def deduplicate_files(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     similarity: float = 0.9,
@@ -185,7 +186,8 @@ def deduplicate_files(
     threads = checks.threads(threads, _WHERE)
     folder = checks.path(out, "out", _WHERE)
     listed = None if keep_list is None else _checked_list(keep_list, folder)
-    paths = expand_paths(files, _WHERE)
+    # Absolute: the same call from another working folder goes on with the same files.
+    paths = [Path(os.path.abspath(path)) for path in expand_paths(files, _WHERE)]
     with disk.refusals(folder), _opened(folder, paths, listed, asked, memory) as work:
         if (result := _finished(work, listed)) is None:
             _run(work, threads, progress)

@@ -12,7 +12,7 @@ from memvec import checks
 from memvec.collection._check import check_store
 from memvec.collection._ids import Id, Ids, Rows, checked_ids
 from memvec.collection._items import Item
-from memvec.collection._joins import Fusion, Joins, Keep
+from memvec.collection._joins import Fusion, Joins, Keep, order_to_keep
 from memvec.collection._reading import Include, Reading, Stats, checked_include
 from memvec.collection._searches import Online, Searches, Where
 from memvec.collection._settings import Settings
@@ -25,6 +25,7 @@ from memvec.guarantee import Certificate, Guarantee, Health, Measurement
 from memvec.index import share_of_queries
 from memvec.kernels import rounded_rows
 from memvec.metric import Metric, limit_text
+from memvec.progress import heeds_progress
 from memvec.search import (
     Duplicates,
     Explanation,
@@ -141,6 +142,7 @@ class Collection:
         """
         return self._writing.delete(ids, "Collection.delete")
 
+    @heeds_progress
     def seal(self, *, merge: bool = True, progress: bool | None = None) -> int:
         """Make a segment of all vectors that wait; return how many it holds.
 
@@ -153,6 +155,7 @@ class Collection:
         """
         return self._writing.seal(progress, merge=merge)
 
+    @heeds_progress
     def compact(self, *, progress: bool | None = None) -> int:
         """Make one segment of everything, without what was deleted; return how many it holds.
 
@@ -458,12 +461,14 @@ class Collection:
         self._writing.settle()
         return self._joins.pairs(asked, collapse_copies, progress)
 
+    @heeds_progress
     def deduplicate(
         self,
         similarity: float | None = None,
         *,
         radius: float | None = None,
         keep: Keep = "first",
+        scores: str | None = None,
         groups: Grouping = "components",
         miss_rate: float | None = None,
         guarantee: Guarantee | None = None,
@@ -480,10 +485,12 @@ class Collection:
         ----------
         similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
-        keep : {"first", "last", "longest"} or callable
-            Keep the item that came first or last, that with the longest metadata (as JSON), or that
-            for which the callable, called with each :class:`Item`, returns the most; of equals, the
-            first.
+        keep : {"first", "last", "longest", "best"} or callable
+            Keep the item that came first or last, that with the longest metadata (as JSON), that
+            with the highest score, or that for which the callable, called with each :class:`Item`,
+            returns the most; of equals, the first.
+        scores : str, optional
+            The metadata field that holds the score of each item, for ``keep="best"``.
         groups : {"components", "star"}
             "components" puts items together that a chain of similar pairs connects; its ends may
             be unlike. "star" keeps items in the order of `keep`, and drops only what is similar
@@ -505,11 +512,9 @@ class Collection:
         level, promise = (similarity, radius), (miss_rate, guarantee, confidence)
         asked = self._searches.inquiry(level, promise, where, threads, caller, of_range=False)
         checks.choice(groups, "groups", caller, get_args(Grouping))
-        if keep not in ("first", "last", "longest") and not callable(keep):
-            expected = "'first', 'last', 'longest' or a callable"
-            raise checks.bad_type("keep", caller, expected, repr(keep))
+        order = order_to_keep(keep, scores, caller)
         self._writing.settle()
-        return self._joins.duplicates(asked, keep, groups, progress)
+        return self._joins.duplicates(asked, order, groups, progress)
 
     def explain(
         self,
@@ -551,6 +556,7 @@ class Collection:
         [name] = checked_ids([id], caller)
         return self._searches.explain(rows[0], name, asked)
 
+    @heeds_progress
     def measure(
         self,
         queries: ArrayLike,
@@ -601,6 +607,7 @@ class Collection:
         """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
         return self._searches.health
 
+    @heeds_progress
     def recalibrate(
         self, queries: ArrayLike | None = None, *, progress: bool | None = None
     ) -> Certificate:

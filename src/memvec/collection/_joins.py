@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
+from memvec import checks
 from memvec.collection._ids import Id
 from memvec.collection._items import Item, ids_of
 from memvec.collection._naming import MovedError
@@ -23,7 +25,8 @@ from memvec.metric import scores_of
 from memvec.search import DuplicateGroup, Duplicates, Grouping, Pairs, SelfJoin
 from memvec.types import IntArray
 
-Keep = Literal["first", "last", "longest"] | Callable[[Item], Any]
+Order = Literal["first", "last"] | Callable[[Item], Any]
+Keep = Literal["longest", "best"] | Order
 Fusion = Literal["pinv", "sum"]
 
 _IDS_AT_ONCE = 4096
@@ -51,7 +54,7 @@ class Joins:
         return PairStream(found(), join.plan.certificate)
 
     def duplicates(
-        self, asked: Inquiry, keep: Keep, grouping: Grouping, progress: bool | None
+        self, asked: Inquiry, order: Order, grouping: Grouping, progress: bool | None
     ) -> Duplicates[Id]:
         """Return groups of near-duplicates and the one of each to keep."""
 
@@ -59,7 +62,7 @@ class Joins:
             question = self._searches.question_to(state, asked, one_by_one=True)
             join = self._join(question, asked, progress)
             copies = join.copies()
-            keys, ranks = copies.keys, self._ranks(state, copies.keys, keep)
+            keys, ranks = copies.keys, self._ranks(state, copies.keys, order)
             found = join.limited_to(copies.distinct).groups(copies, ranks, grouping)
             groups = tuple(self._group(keys[some]) for some in found.members)
             return Duplicates(groups, len(keys), found.n_pairs, join.plan.certificate)
@@ -88,14 +91,13 @@ class Joins:
             if known:
                 yield PairBlock(*map(list, zip(*known, strict=True)))
 
-    def _ranks(self, state: State, keys: IntArray, keep: Keep) -> IntArray:
+    def _ranks(self, state: State, keys: IntArray, order: Order) -> IntArray:
         """Return a number for each item, the lowest for the one to keep before all others."""
-        if keep == "first":
+        if order == "first":
             return np.arange(len(keys))
-        if keep == "last":
+        if order == "last":
             return np.arange(len(keys))[::-1]
-        value: Callable[[Item], Any] = _length if keep == "longest" else keep
-        values = [value(item) for item in self._reading.stream(state, keys)]
+        values = [order(item) for item in self._reading.stream(state, keys)]
         if len(values) < len(keys):
             raise MovedError
         best_first = sorted(range(len(values)), key=values.__getitem__, reverse=True)
@@ -109,6 +111,30 @@ class Joins:
             raise MovedError
         kept, *dropped = (names[key] for key in keys.tolist())
         return DuplicateGroup(kept, dropped)
+
+
+def order_to_keep(keep: Keep, scores: str | None, where: str) -> Order:
+    """Return which item of a group to keep, checked: by place, or by what a callable returns."""
+    if keep not in ("first", "last", "longest", "best") and not callable(keep):
+        expected = "'first', 'last', 'longest', 'best' or a callable"
+        raise checks.bad_type("keep", where, expected, repr(keep))
+    if keep != "best":
+        if scores is not None:
+            expected = "left out unless keep is 'best'"
+            raise checks.bad_value("scores", where, expected, repr(scores))
+        return _length if keep == "longest" else keep
+    if not isinstance(scores, str):
+        expected = "the name of a metadata field where keep is 'best'"
+        raise checks.bad_type("scores", where, expected, repr(scores))
+    return partial(_score, name=scores, where=where)
+
+
+def _score(item: Item, name: str, where: str) -> float:
+    value = item.metadata.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        expected = f"a field with a number in every item; {name!r} of item {item.id!r} has none"
+        raise checks.bad_value("scores", where, expected, repr(value))
+    return value
 
 
 def _length(item: Item) -> int:

@@ -5,8 +5,9 @@
     photos.index/solved/     a folder of `memvec.storage`: a manifest with a checksum, no arrays
 
 A plan is found again by a name that holds a digest of all that it was solved from, so that a
-calibration that has changed finds none. What is damaged, or cannot be a plan, is solved anew. The
-folder is no part of the data: it may be removed, and where it cannot be written, nothing is kept.
+calibration that has changed finds none. What is damaged, cannot be a plan, or misses more of the
+calibration queries' matches than it says, is solved anew. The folder is no part of the data: it may
+be removed, and where it cannot be written, nothing is kept.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from memvec.guarantee._family import ThresholdFamily
 from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._plan import Plan
 from memvec.guarantee._thresholds import Thresholds
+from memvec.kernels import MATCH_SLACK
 from memvec.storage import MANIFEST, disk, kind_of, open_folder, write_folder
 from memvec.types import Float64Array
 
@@ -40,6 +42,16 @@ _SOLVER = 2
 _MOST_PLANS = 64
 # A plan has a line for each cell above its similarity, at most, and for each listed similarity.
 _MOST_LINES = 1000
+# Of a sum of shares, one a calibration query.
+_ROUNDING = 1e-6
+
+
+class Asked(Hashable, Protocol):
+    """What a plan is solved for."""
+
+    @property
+    def miss_rate(self) -> float:
+        """What may be missed."""
 
 
 class SolvedPlans:
@@ -118,13 +130,35 @@ class KeptRanges:
     def __init__(self, plans: SolvedPlans, calibration: Calibration, content: str) -> None:
         self._plans, self._calibration, self._content = plans, calibration, content
 
-    def find(self, similarity: float, request: Hashable) -> Plan | None:
-        """Return the plan of a range; None where it was not solved, or is damaged."""
+    def find(self, similarity: float, request: Asked) -> Plan | None:
+        """Return the plan of a range; None where none is kept, or one that cannot be right."""
         fields = self._plans.find(self._name, _name_of_range(similarity, request))
         n_stages = len(self._calibration.cascades[0].stage_names)
-        return None if fields is None else _from_json(fields, similarity, n_stages)
+        plan = None if fields is None else _from_json(fields, similarity, n_stages)
+        return plan if plan is not None and self._bears_out(plan, request) else None
 
-    def keep(self, plans: Mapping[float, Plan], request: Hashable) -> None:
+    def _bears_out(self, plan: Plan, request: Asked) -> bool:
+        """Tell whether a plan keeps what its certificate says, as far as the table can tell.
+
+        Whoever writes a plan that is none can write its checksum, too. The matches of the
+        calibration queries are counted again, which takes milliseconds. Synthetic queries would
+        have to be made anew: their count is believed.
+        """
+        told, lines = plan.certificate, plan.thresholds
+        assert lines is not None
+        if told.miss_rate != request.miss_rate or told.complete != (told.level == "exact"):
+            return False
+        if told.complete or told.source not in ("reserve", "queries"):
+            return lines.pass_everything or not told.complete
+        table = self._calibration.evidence.table
+        if table is None or told.observed is None or told.observed > request.miss_rate:
+            return False
+        rows = table.rows(table.cosines >= (told.similarity or 0.0) - MATCH_SLACK)
+        missed, _ = rows.missed(~lines.passes(rows.scores, rows.slopes))
+        n_queries = rows.n_queries
+        return told.n_queries == n_queries and missed <= told.observed * n_queries + _ROUNDING
+
+    def keep(self, plans: Mapping[float, Plan], request: Asked) -> None:
         """Keep plans by their similarities."""
         known = {_name_of_range(one, request): _as_json(plan) for one, plan in plans.items()}
         whole = {name: plan for name, plan in known.items() if plan is not None}
@@ -148,7 +182,7 @@ class KeptRanges:
         return digest.hexdigest()
 
 
-def _name_of_range(similarity: float, request: Hashable) -> str:
+def _name_of_range(similarity: float, request: Asked) -> str:
     return f"{float(similarity)!r} {request!r}"
 
 

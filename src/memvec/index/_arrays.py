@@ -20,6 +20,7 @@ from memvec.index._joins import (
 )
 from memvec.kernels import StoredRows
 from memvec.metric import Metric, checked_level, radius_of, scores_of
+from memvec.progress import heeds_progress
 from memvec.search import (
     DuplicateRows,
     Grouping,
@@ -103,6 +104,7 @@ def compares_everything(guarantee: Guarantee, n_others: float) -> bool:
     return guarantee == "exact" or n_others <= _FEW_OTHERS
 
 
+@heeds_progress
 def self_join(
     vectors: ArrayLike,
     similarity: float | None = None,
@@ -163,6 +165,7 @@ def self_join(
     return all_pairs(_join_of(rows, np.arange(len(rows)), asked, where))
 
 
+@heeds_progress
 def deduplicate(
     vectors: ArrayLike,
     similarity: float | None = None,
@@ -219,6 +222,7 @@ def deduplicate(
     return duplicate_rows(_join_of(rows, copies.distinct, asked, where), copies, ranks, groups)
 
 
+@heeds_progress
 def join(
     left: ArrayLike,
     right: ArrayLike,

@@ -51,6 +51,7 @@ from memvec.index._units import MOST_VECTORS
 from memvec.kernels import ROW_TYPES, StoredRows, rounded_rows
 from memvec.matches import Matches
 from memvec.metric import Metric, checked_level, checked_metric, limit_text, scores_of
+from memvec.progress import heeds_progress
 from memvec.search import (
     ANYTHING,
     DuplicateRows,
@@ -119,6 +120,7 @@ class Index:
         return self._live.parts
 
     @classmethod
+    @heeds_progress
     def build(
         cls,
         vectors: ArrayLike | StoredRows,
@@ -455,6 +457,7 @@ class Index:
         untested = len(cascade.units.offsets) - 1 - cascade.units.n_tested
         return np.asarray(found.spent[:, 1] > untested) | (found.counts > 0)
 
+    @heeds_progress
     def self_join(
         self,
         similarity: float | None = None,
@@ -556,6 +559,7 @@ class Index:
         )
         return pairs_of_matches(hits, hits.certificate)
 
+    @heeds_progress
     def deduplicate(
         self,
         similarity: float | None = None,
@@ -645,6 +649,7 @@ class Index:
         searched = parts.searched
         return explain(parts.units, vector, key, key, rows[0], level, plan, searched)
 
+    @heeds_progress
     def measure(
         self,
         queries: ArrayLike,
@@ -880,6 +885,7 @@ class Index:
         """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
         return self._live.monitor.health.in_metric(self.metric)
 
+    @heeds_progress
     def recalibrate(
         self, queries: ArrayLike | None = None, *, progress: bool | None = None
     ) -> Certificate:

@@ -12,7 +12,7 @@ from numba.core import event
 from memvec.kernels._compile import Kernel
 from memvec.kernels._kept import kept_folder
 from memvec.kernels._place import place
-from memvec.progress import Advance, in_notebook, on_terminal, progress_bar
+from memvec.progress import Advance, in_notebook, is_silent, on_terminal, progress_bar
 
 _LOGGER = logging.getLogger("memvec")
 _NOTICE = (
@@ -78,7 +78,7 @@ class CompileNotice(event.Listener):
             self._shown.close()
 
     def _say(self) -> None:
-        if self._said:
+        if self._said or is_silent():
             return
         self._said = True
         if on_terminal() or in_notebook():
