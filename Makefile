@@ -8,6 +8,9 @@ BENCH_READY := $(VENV)/.bench-ready
 # Suites of the extras have needs that do not go with those of the core.
 EXTRAS := .venv-extras
 EXTRAS_READY := $(EXTRAS)/.ready
+# Asynchronous suites of LangChain carry no marks of their own.
+INTEGRATED := -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function \
+	--ignore=tests/integrations/test_sklearn.py tests/integrations src/memvec/integrations
 FUZZED := tests/index/test_strange_folders.py tests/collection/test_fuzz_collection.py
 REPRODUCED := tests/paper/test_smoke.py tests/paper/test_described_photographs.py
 PIP := -m pip install --quiet --disable-pip-version-check
@@ -51,8 +54,9 @@ test: lint ## Lint and run the fast tests
 test-all: lint ## Run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n auto
 
-test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; all experiments at the smallest scale
+test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; integrations; all experiments at the smallest scale
 	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
+	$(EXTRAS)/bin/python -m pytest -q -n auto $(INTEGRATED)
 	$(BIN)/python -m pytest -q -n auto -m slow $(REPRODUCED)
 
 test-gpu: $(READY) ## Every kernel on a GPU against its twin; install memvec[gpu12] or [gpu13] in .venv first

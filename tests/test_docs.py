@@ -13,6 +13,8 @@ from test_layers import TIERS
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+# Their blocks need other ecosystems: tests/integrations/test_pages.py runs them.
+EXTRA_PAGES = [ROOT / "docs" / "integrations.md"]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
@@ -20,7 +22,10 @@ def python_blocks(page):
     return re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.M | re.S)
 
 
-@pytest.mark.parametrize("page", PAGES[1:], ids=lambda page: page.name)
+OWN_PAGES = [page for page in PAGES[1:] if page not in EXTRA_PAGES]
+
+
+@pytest.mark.parametrize("page", OWN_PAGES, ids=lambda page: page.name)
 def test_python_blocks_of_a_page_run_in_order(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # what they save is gone afterwards
     run_python(page)
