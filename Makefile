@@ -11,12 +11,14 @@ EXTRAS_READY := $(EXTRAS)/.ready
 # Asynchronous suites of LangChain carry no marks of their own.
 INTEGRATED := -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function \
 	--ignore=tests/integrations/test_sklearn.py tests/integrations src/memvec/integrations
+DOCS := .venv-docs
+DOCS_READY := $(DOCS)/.ready
 FUZZED := tests/index/test_strange_folders.py tests/collection/test_fuzz_collection.py
 REPRODUCED := tests/paper/test_smoke.py tests/paper/test_described_photographs.py
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-extras test-gpu lint bench reproduce clean
+.PHONY: help venv demo test test-all test-extras test-gpu lint docs bench reproduce clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -37,6 +39,12 @@ $(EXTRAS_READY): pyproject.toml
 	$(PYTHON) -m venv $(EXTRAS)
 	$(EXTRAS)/bin/python $(PIP) --upgrade 'pip>=25.1'
 	$(EXTRAS)/bin/python $(PIP) --group extras --editable .
+	@touch $@
+
+$(DOCS_READY): pyproject.toml
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python $(PIP) --upgrade 'pip>=25.1'
+	$(DOCS)/bin/python $(PIP) --group docs --editable .
 	@touch $@
 
 $(BENCH_READY): $(READY)
@@ -68,6 +76,9 @@ lint: $(READY) ## ruff, mypy strict on src and paper, the import rule between ro
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
+docs: $(DOCS_READY) ## Build the pages as a site, in docs/_build; a warning is an error
+	$(DOCS)/bin/sphinx-build --quiet --fail-on-warning --builder html docs docs/_build
+
 bench: $(BENCH_READY) ## Measure against the peers, half an hour; prints tables (DATA=folder of data sets)
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
 
@@ -75,5 +86,5 @@ reproduce: $(READY) ## Recompute the paper's figures and tables, and docs/paper.
 	$(BIN)/python -m paper --scale small $(if $(DATA),--data $(DATA)) --report $(if $(DATA),,--page results/paper.md) $(if $(wildcard $(DATA)/st-lucia/images),--describe)
 
 clean: ## Remove .venv and caches
-	rm -rf $(VENV) $(EXTRAS) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(EXTRAS) $(DOCS) docs/_build .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

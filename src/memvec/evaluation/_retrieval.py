@@ -45,7 +45,7 @@ def mean_average_precision(
 
     ``"trapezoid"`` is what the programs of both benchmarks compute: with Pᵢ the precision among the
     first i of the ranking, P₀ = 1, a relevant id at rank i adds (Pᵢ₋₁ + Pᵢ)/2 · 1/R, R being the
-    number of relevant ids [1]_ [2]_. ``"plain"`` adds Pᵢ/R instead, as in text retrieval. Relevant
+    number of relevant ids. ``"plain"`` adds Pᵢ/R instead, as in text retrieval. Relevant
     ids that are not ranked add nothing.
 
     Parameters
@@ -65,10 +65,11 @@ def mean_average_precision(
 
     References
     ----------
-    .. [1] J. Philbin, R. Arandjelović, A. Zisserman, The Oxford Buildings Dataset, program
-       ``compute_ap.cpp``, https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/
-    .. [2] H. Jégou, M. Douze, C. Schmid, "Hamming embedding and weak geometric consistency for
-       large scale image search", ECCV 2008; INRIA Holidays, program ``holidays_map.py``.
+    J. Philbin, R. Arandjelović, A. Zisserman, The Oxford Buildings Dataset, program
+    ``compute_ap.cpp``, https://www.robots.ox.ac.uk/~vgg/data/oxbuildings/
+
+    H. Jégou, M. Douze, C. Schmid, "Hamming embedding and weak geometric consistency for large scale
+    image search", ECCV 2008; INRIA Holidays, program ``holidays_map.py``.
 
     Examples
     --------

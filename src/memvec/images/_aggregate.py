@@ -52,7 +52,7 @@ def democratic_weights(embedded: ArrayLike, *, rounds: int = _SINKHORN_ROUNDS) -
 
 
 def power_law(vectors: ArrayLike, power: float) -> Float64Array:
-    """Return sign(x)·|x|ᵃ of every entry: a < 1 damps the entries that repeated structures fill.
+    """Return sign(x)·abs(x)ᵃ of every entry: a < 1 damps what repeated structures fill.
 
     Examples
     --------
