@@ -134,6 +134,13 @@ def test_readme_has_the_verdicts_of_the_page():
     assert table in (ROOT / "README.md").read_text(encoding="utf-8"), f"README needs\n{table}"
 
 
+def test_every_page_is_in_the_contents():
+    contents = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```{toctree}\n.*?\n\n(.*?)^```", contents, re.M | re.S)
+    listed = [name for block in blocks for name in block.split()]
+    assert sorted([*listed, "index"]) == sorted(page.stem for page in PAGES[1:])
+
+
 def test_architecture_has_the_rooms_and_tiers_of_the_rule():
     text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     tiers = re.findall(r"^\| \d+ \| (`.+`) \|$", text, re.M)
