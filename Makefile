@@ -18,7 +18,7 @@ REPRODUCED := tests/paper/test_smoke.py tests/paper/test_described_photographs.p
 PIP := -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-all test-extras test-gpu lint docs bench reproduce clean
+.PHONY: help venv demo test test-all test-extras test-gpu lint docs release bench reproduce clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -81,6 +81,15 @@ docs: $(DOCS_READY) ## Build the pages as a site, in docs/_build; a warning is a
 
 bench: $(BENCH_READY) ## Measure against the peers, half an hour; prints tables (DATA=folder of data sets)
 	$(BIN)/python -m benchmarks $(if $(DATA),--data $(DATA))
+
+release: $(READY) ## Build wheel and sdist in dist/, check them, and run the demo from the wheel alone
+	rm -rf dist
+	$(BIN)/python $(PIP) --group release
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear build/installed
+	build/installed/bin/python $(PIP) dist/*.whl
+	cd build && installed/bin/memvec demo
 
 reproduce: $(READY) ## Recompute the paper's figures and tables, and docs/paper.md (DATA=folder of data sets)
 	$(BIN)/python -m paper --scale small $(if $(DATA),--data $(DATA)) --report $(if $(DATA),,--page results/paper.md) $(if $(wildcard $(DATA)/st-lucia/images),--describe)
