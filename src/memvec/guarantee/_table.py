@@ -245,11 +245,15 @@ class _Prefixes:
 
     @classmethod
     def of(cls, table: CalibrationTable, since: float | None) -> _Prefixes:
-        by_query = np.lexsort((-table.cosines, table.queries))
+        # Mostly in order already, which takes a stable sort no time.
+        falling = np.argsort(-table.cosines, kind="stable")
+        grouped = _stable_order(table.queries[falling])
+        by_query = falling[grouped]
         queries = table.queries[by_query]
         starts = np.searchsorted(queries, queries)
         copies = table.copies[by_query].astype(np.float64)
-        in_order = np.argsort(-table.cosines[by_query], kind="stable")
+        in_order = np.empty_like(grouped)
+        in_order[grouped] = np.arange(len(grouped))
         opens = starts == np.arange(len(queries))
         first = len(queries)
         if since is not None:
@@ -271,6 +275,12 @@ class _Prefixes:
         before[self.starts == np.arange(len(share))] = 0.0
         missed = np.cumsum((share - before)[self.in_order])[self.first - 1 :]
         return bool(np.all(holds(self.n_queries, missed)))
+
+
+def _stable_order(queries: IntArray) -> IntArray:
+    """Return an order by query; numbers of 16 bits are sorted by radix, in a tenth of the time."""
+    small = queries.max(initial=0) <= np.iinfo(np.uint16).max
+    return np.argsort(queries.astype(np.uint16) if small else queries, kind="stable")
 
 
 def _since_start(values: Float64Array, starts: IntArray) -> Float64Array:
