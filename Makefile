@@ -62,7 +62,7 @@ test: lint ## Lint and run the fast tests
 test-all: lint ## Run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n auto
 
-test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; integrations; all experiments at the smallest scale
+test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; integrations, a notebook; all experiments at the smallest scale
 	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
 	$(EXTRAS)/bin/python -m pytest -q -n auto $(INTEGRATED)
 	$(BIN)/python -m pytest -q -n auto -m slow $(REPRODUCED)
