@@ -18,7 +18,9 @@ EXTRAS = [
     "cv2",
     "datasets",
     "faiss",
+    "fastapi",
     "h5py",
+    "httpx",
     "langchain_core",
     "matplotlib",
     "mcp",
@@ -26,7 +28,9 @@ EXTRAS = [
     "pandas",
     "polars",
     "pyarrow",
+    "pydantic",
     "sklearn",
+    "uvicorn",
 ]
 # Numba is imported by the first kernel that runs, SciPy by the first law that is evaluated.
 HEAVY = [*EXTRAS, "llvmlite", "numba", "rich", "scipy"]

@@ -27,8 +27,8 @@ TIERS = [
     {"search"},
     {"index"},
     {"collection", "gpu"},
-    {"images"},
-    {"integrations"},
+    {"client", "images"},
+    {"integrations", "server"},
     {"cli"},
     {"paper"},
 ]

@@ -11,6 +11,8 @@ import pytest
 import memvec
 
 SURFACE = [
+    "AsyncClient",
+    "Client",
     "Collection",
     "Hits",
     "Index",
@@ -27,6 +29,7 @@ SURFACE = [
 ROOMS = [
     "assignment",
     "cli",
+    "client",
     "codes",
     "collection",
     "constructions",
@@ -39,6 +42,7 @@ ROOMS = [
     "integrations",
     "kernels",
     "search",
+    "server",
     "storage",
     "theory",
 ]

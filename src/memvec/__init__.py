@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 __all__ = [
+    "AsyncClient",
+    "Client",
     "Collection",
     "Hits",
     "Index",
@@ -31,6 +33,7 @@ __all__ = [
 
 # Importing memvec imports nothing else: a name is fetched from its room when it is first used.
 if TYPE_CHECKING:
+    from memvec.client import AsyncClient, Client
     from memvec.collection import Collection, deduplicate_files
     from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
     from memvec.errors import MemvecError
@@ -40,6 +43,8 @@ if TYPE_CHECKING:
     __version__: str
 else:
     _HOMES = {
+        "AsyncClient": "memvec.client",
+        "Client": "memvec.client",
         "Collection": "memvec.collection",
         "Hits": "memvec.search",
         "Index": "memvec.index",

@@ -13,6 +13,7 @@
     ├── StorageError           (OSError)      the disk is full or refuses
     ├── DeviceError            (RuntimeError) there is no GPU, no driver, or it refuses
     │   └── DeviceMemoryError  (MemoryError)  a GPU has less free memory than is needed
+    ├── ServerError            (RuntimeError) a server refuses, is busy, or cannot be reached
     └── MissingExtraError      (ImportError)  an optional dependency is not installed
 
 Each one is also the builtin that callers expect, so ``except ValueError`` keeps working.
@@ -70,6 +71,30 @@ class DeviceMemoryError(DeviceError, MemoryError):
         )
 
 
+class ServerError(MemvecError, RuntimeError):
+    """A server refuses a request, is busy, or cannot be reached.
+
+    Attributes
+    ----------
+    status : int or None
+        The HTTP status; None where no answer came.
+    code : str
+        What is wrong, in one word, as the server names it.
+    request_id : str or None
+        What the server's log calls the request.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        status: int | None = None,
+        code: str = "unreachable",
+        request_id: str | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status, self.code, self.request_id = status, code, request_id
+
+
 class MissingExtraError(MemvecError, ImportError):
     """A feature needs a package that is not installed; the message says which pip line adds it."""
 
@@ -101,6 +126,7 @@ __all__ = [
     "LockedError",
     "MemvecError",
     "MissingExtraError",
+    "ServerError",
     "StorageError",
     "UnknownVersionError",
     "damaged",

@@ -23,6 +23,7 @@ from memvec.cli._info import calibrate, info
 from memvec.cli._measure import measure
 from memvec.cli._output import INTERRUPTED, echo
 from memvec.cli._search import range_command, search
+from memvec.cli._serve import keys, serve
 from memvec.errors import MemvecError
 from memvec.progress import printable
 
@@ -106,9 +107,11 @@ for _command in (
     images,
     info,
     join,
+    keys,
     measure,
     range_command,
     repair,
     search,
+    serve,
 ):
     main.add_command(_command)

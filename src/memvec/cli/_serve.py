@@ -1,0 +1,138 @@
+"""``memvec serve`` and ``memvec keys``: collections over HTTP, and who may use them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from memvec.cli._options import FOLDER, json_option, option
+from memvec.cli._output import echo, echo_json, print_table
+
+_FILE = click.Path(dir_okay=False, path_type=Path)
+_PORT = click.IntRange(0, 65535)
+
+
+@click.command()
+@click.argument("folder", type=FOLDER, metavar="FOLDER")
+@option(
+    "--host", str, "Address to listen at; one that others can reach needs --key-file.", "127.0.0.1"
+)
+@option("--port", _PORT, "Port to listen at; 0 takes one that is free.", 8765)
+@option("--key-file", _FILE, "Keys of `memvec keys create`; every request needs one then.")
+@click.option("--read-only", is_flag=True, help="Refuse all changes.")
+@option(
+    "--allow-host",
+    str,
+    "A name by which clients call the server, behind a proxy; repeatable.",
+    name="hosts",
+    multiple=True,
+)
+@option(
+    "--cors-origin",
+    str,
+    "A web page elsewhere that may use the server; repeatable.",
+    name="origins",
+    multiple=True,
+)
+@option(
+    "--encoder",
+    str,
+    "Makes vectors of what people type or drop: images, the configuration of "
+    "an ONNX model, or module:function.",
+)
+@option(
+    "--photos",
+    click.Path(exists=True, file_okay=False, path_type=Path),
+    "Folder of the photographs that items name by their metadata path, or by their id.",
+)
+def serve(folder: str, **options: Any) -> None:
+    """Serve all collections of a folder over HTTP, with a page for the browser.
+
+    The page is at http://127.0.0.1:8765, the API below /v1, its description at /docs. One JSON
+    object a request goes to stderr.
+
+    \b
+    Example:
+      memvec serve collections/
+      memvec serve collections/ --host 0.0.0.0 --key-file keys.json --allow-host example.org
+    """  # noqa: D301 - click wants the character itself, not its name
+    from memvec.server import ServerSettings
+    from memvec.server import serve as run
+
+    run(ServerSettings(Path(folder), **options))
+
+
+@click.group()
+def keys() -> None:
+    """Make, list and revoke the keys of a server."""
+
+
+key_file_option = option(
+    "--key-file", _FILE, "Where the keys are kept, as scrypt hashes.", "keys.json"
+)
+
+
+@keys.command()
+@key_file_option
+@option("--scope", click.Choice(["read", "write"]), "What the key opens; write reads, too.", "read")
+@option("--note", str, "Whose key it is.", "")
+@json_option
+def create(key_file: Path, scope: Any, note: str, as_json: bool) -> None:
+    """Make a key. It is shown once, and cannot be shown again.
+
+    \b
+    Example:
+      memvec keys create --scope write --note "the importer"
+    """  # noqa: D301 - click wants the character itself, not its name
+    from memvec.server import KeyFile
+
+    key = KeyFile(key_file).create(scope, note)
+    if as_json:
+        echo_json({"key": key, "scope": scope, "note": note})
+        return
+    echo(key)
+    echo(f"Opens {scope}. It is kept nowhere: copy it now.", err=True)
+
+
+@keys.command("list")
+@key_file_option
+@json_option
+def list_keys(key_file: Path, as_json: bool) -> None:
+    """List the keys, without what opens.
+
+    \b
+    Example:
+      memvec keys list --key-file keys.json
+    """  # noqa: D301 - click wants the character itself, not its name
+    from memvec.server import KeyFile
+
+    hidden = ("salt", "hash")
+    found = [asdict(key) for key in KeyFile(key_file).listed()]
+    records = [{name: one[name] for name in one if name not in hidden} for one in found]
+    if as_json:
+        echo_json(records)
+        return
+    rows = [
+        [one["id"], one["scope"], one["created"], one["revoked"] or "", one["note"]]
+        for one in records
+    ]
+    print_table(f"{len(rows)} keys", ["id", "scope", "created", "revoked", "note"], rows)
+
+
+@keys.command()
+@click.argument("name", metavar="ID")
+@key_file_option
+def revoke(name: str, key_file: Path) -> None:
+    """Let a key open nothing from now on; servers that run see it at once.
+
+    \b
+    Example:
+      memvec keys revoke 4f2a91c07be3 --key-file keys.json
+    """  # noqa: D301 - click wants the character itself, not its name
+    from memvec.server import KeyFile
+
+    gone = KeyFile(key_file).revoke(name)
+    echo(f"The key {gone.id} opens nothing since {gone.revoked}.")

@@ -1,0 +1,340 @@
+"""The asynchronous twin of the client: the same calls, awaited."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from memvec.client import _calls
+from memvec.client._answers import (
+    Lines,
+    cut_off,
+    error_of,
+    httpx_or_refuse,
+    match_block,
+    pair_block,
+    unreachable,
+)
+from memvec.client._calls import (
+    NDJSON,
+    Call,
+    Calls,
+    GroupOptions,
+    Id,
+    JoinOptions,
+    Promise,
+    RangeOptions,
+    SearchOptions,
+    job_call,
+    json_call,
+)
+from memvec.client._records import Record, duplicates_of, item_of, settings_of
+from memvec.collection import Duplicates, Item, Match, Settings, Stats
+from memvec.errors import ServerError
+from memvec.guarantee import Certificate, Health, Measurement
+from memvec.search import Explanation, Hits, SimilarPair, TopHits
+from memvec.storage import CheckReport
+from memvec.types import ArrayLike, BoolArray, IntArray
+
+_Result = TypeVar("_Result")
+_SECONDS = 120.0
+_POLL_SECONDS = 0.05, 2.0
+
+
+class AsyncClient:
+    """A server of collections, awaited; parameters and methods are those of :class:`Client`."""
+
+    def __init__(self, url: str, key: str | None = None, *, timeout: float = _SECONDS) -> None:
+        headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self._httpx = httpx_or_refuse()
+        self._http = self._httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
+        self.url = url
+
+    async def collections(self) -> list[str]:
+        """Return the names of all collections."""
+        record = await self.send(json_call("GET", "/v1/collections", dict))
+        return [one["name"] for one in record["collections"]]
+
+    async def collection(self, name: str) -> AsyncRemoteCollection:
+        """Return a collection of the server; an error tells where there is none."""
+        found = AsyncRemoteCollection(self, name)
+        await found.refresh()
+        return found
+
+    async def create(self, name: str, *, dim: int, **settings: Any) -> AsyncRemoteCollection:
+        """Make a collection; parameters are those of :meth:`Client.create`."""
+        asked = {"name": name, "dim": dim, **settings}
+        await self.send(json_call("POST", "/v1/collections", lambda record: None, asked))
+        return await self.collection(name)
+
+    async def drop(self, name: str) -> None:
+        """Delete a collection with everything in it."""
+        await self.send(json_call("DELETE", Calls(name).path, lambda record: None))
+
+    async def send(self, call: Call[_Result]) -> _Result:
+        """Send a call and return its result."""
+        try:
+            answer = await self._http.request(
+                call.method, call.path, params=call.params, headers=call.headers, content=call.body
+            )
+        except self._httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+        if answer.status_code >= 400:
+            raise error_of(answer.status_code, answer.content)
+        return call.read(answer.json())
+
+    async def stream(self, call: Call[Any]) -> AsyncIterator[list[Record]]:
+        """Yield the records of a streamed answer, some at a time; the last one is not passed on."""
+        lines, headers = Lines(), {**call.headers, "Accept": NDJSON}
+        request = self._http.build_request(
+            call.method, call.path, params=call.params, headers=headers, content=call.body
+        )
+        try:
+            answer = await self._http.send(request, stream=True)
+        except self._httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+        try:
+            if answer.status_code >= 400:
+                raise error_of(answer.status_code, await answer.aread())
+            async for piece in answer.aiter_raw():
+                found = lines.feed(piece)
+                if found:
+                    yield found
+        except self._httpx.TransportError as error:
+            raise unreachable(self.url, error) from error
+        finally:
+            await answer.aclose()
+        if lines.end is None:
+            raise cut_off("stream")
+
+    async def finished(self, job: str) -> Record:
+        """Wait for a job and return what it is then; whoever stops waiting cancels it."""
+        pause, longest = _POLL_SECONDS
+        try:
+            while True:
+                seen = await self.send(job_call(job))
+                if seen["state"] == "done":
+                    return seen
+                if seen["state"] in ("failed", "cancelled"):
+                    raise ServerError(f"The job {job} {seen['state']}: {seen['message']}")
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, longest)
+        except BaseException:
+            await self.cancel(job)
+            raise
+
+    async def cancel(self, job: str) -> None:
+        """Ask a job to stop; nothing happens where it has ended."""
+        await self.send(job_call(job, "/cancel", "POST"))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __repr__(self) -> str:
+        return f"AsyncClient({self.url!r})"
+
+
+class AsyncRemoteCollection:
+    """A collection on a server, awaited: the methods of :class:`RemoteCollection`.
+
+    What is a property there is a method here: ``await collection.health()``. Streams are
+    asynchronous iterators.
+    """
+
+    def __init__(self, client: AsyncClient, name: str) -> None:
+        self._client, self._calls = client, Calls(name)
+        self.name = name
+
+    async def add(
+        self,
+        vectors: ArrayLike,
+        ids: Id | Iterable[Id] | None = None,
+        metadata: Mapping[str, Any] | Iterable[Mapping[str, Any] | None] | None = None,
+    ) -> list[Id]:
+        """Add new items, all or none of them, and return their ids."""
+        return await self._client.send(self._calls.add(vectors, ids, metadata, replace=False))
+
+    async def upsert(
+        self,
+        vectors: ArrayLike,
+        ids: Id | Iterable[Id],
+        metadata: Mapping[str, Any] | Iterable[Mapping[str, Any] | None] | None = None,
+    ) -> list[Id]:
+        """Add items, in place of those that have the same ids; all or none of them."""
+        return await self._client.send(self._calls.add(vectors, ids, metadata, replace=True))
+
+    async def delete(self, ids: Id | Sequence[Id]) -> int:
+        """Delete items, all or none of them, and return how many."""
+        names = [ids] if isinstance(ids, int | str) else list(ids)
+        return await self._client.send(self._calls.delete(names))
+
+    async def seal(self, *, merge: bool = True) -> int:
+        """Make a segment of all vectors that wait; return how many it holds."""
+        return await self._client.send(self._calls.seal(merge=merge))
+
+    async def compact(self) -> int:
+        """Make one segment of everything, without what was deleted; return how many it holds."""
+        return await self._client.send(self._calls.compact())
+
+    async def range_search(
+        self, queries: ArrayLike, similarity: float | None = None, **options: Unpack[RangeOptions]
+    ) -> Hits:
+        """Find everything above a similarity."""
+        return await self._client.send(self._calls.range_search(queries, similarity, options))
+
+    async def iter_range(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        ordered: bool = True,
+        **options: Unpack[Promise],
+    ) -> AsyncIterator[Match]:
+        """Yield everything above a similarity as it comes; what is not read is not sent."""
+        call = self._calls.iter_range(queries, similarity, ordered, options)
+        async for block in self._blocks(call, match_block):
+            for record in block.records():
+                yield record
+
+    async def count(
+        self, queries: ArrayLike, similarity: float | None = None, **options: Unpack[Promise]
+    ) -> IntArray:
+        """Count everything above a similarity, for each query."""
+        return await self._client.send(self._calls.count(queries, similarity, options))
+
+    async def contains(
+        self, queries: ArrayLike, similarity: float | None = None, **options: Unpack[Promise]
+    ) -> BoolArray:
+        """Tell for each query whether some item is that similar."""
+        return await self._client.send(self._calls.contains(queries, similarity, options))
+
+    async def search(self, queries: ArrayLike, k: int, **options: Unpack[SearchOptions]) -> TopHits:
+        """Find the k most similar items; equally similar ones by id."""
+        return await self._client.send(self._calls.search(queries, k, options))
+
+    async def search_set(
+        self,
+        vectors: ArrayLike,
+        k: int,
+        *,
+        construction: str = "pinv",
+        **options: Unpack[SearchOptions],
+    ) -> TopHits:
+        """Find the k items most similar to several vectors together: more like these."""
+        return await self._client.send(self._calls.search_set(vectors, k, construction, options))
+
+    async def self_join(
+        self, similarity: float | None = None, **options: Unpack[JoinOptions]
+    ) -> AsyncIterator[SimilarPair[Id]]:
+        """Yield all pairs of items above a similarity, each once; a job of the server."""
+        job = await self._client.send(self._calls.start("self_join", similarity, options))
+        await self._client.finished(job)
+        async for block in self._blocks(job_call(job, "/result"), pair_block):
+            for record in block.records():
+                yield record
+
+    async def deduplicate(
+        self, similarity: float | None = None, **options: Unpack[GroupOptions]
+    ) -> Duplicates[Id]:
+        """Find groups of near-duplicates and the one of each to keep; a job of the server."""
+        job = await self._client.send(self._calls.start("deduplicate", similarity, options))
+        await self._client.finished(job)
+        return duplicates_of(await self._client.send(job_call(job, "/result")))
+
+    async def explain(
+        self,
+        query: ArrayLike,
+        id: Id,  # noqa: A002 - what hits call it
+        similarity: float | None = None,
+        **options: Unpack[Promise],
+    ) -> Explanation:
+        """Tell why an item is, or is not, returned for a query."""
+        return await self._client.send(self._calls.explain(query, id, similarity, options))
+
+    async def measure(
+        self,
+        queries: ArrayLike,
+        similarity: float | None = None,
+        *,
+        sample: int | None = None,
+        **options: Unpack[Promise],
+    ) -> Measurement:
+        """Measure the miss rate: compare answers with the exhaustive search."""
+        return await self._client.send(self._calls.measure(queries, similarity, sample, options))
+
+    async def recalibrate(self, queries: ArrayLike | None = None) -> Certificate:
+        """Solve anew on recent queries, or on queries given, and return what is promised then."""
+        return await self._client.send(self._calls.recalibrate(queries))
+
+    async def shadow(self, share: float | None = None) -> float:
+        """Return the share of queries that are compared, set anew where one is given."""
+        if share is not None:
+            await self._client.send(self._calls.set_shadow(share))
+        return float((await self._asked())["shadow"])
+
+    async def health(self) -> Health:
+        """Return how the promise is being kept."""
+        return _calls.health_of(await self._asked())
+
+    async def settings(self) -> Settings:
+        """Return what the collection was created with."""
+        return settings_of((await self._asked())["settings"])
+
+    async def read_only(self) -> bool:
+        """Return whether changes are refused."""
+        return not (await self._asked())["writable"]
+
+    async def stats(self) -> Stats:
+        """Return numbers and sizes."""
+        return _calls.stats_of(await self._asked())
+
+    async def get(self, ids: Id | Sequence[Id]) -> Item | list[Item]:
+        """Return items in the order of their ids, or the one item of one id."""
+        one = isinstance(ids, int | str)
+        found = await self._client.send(self._calls.get([ids] if one else list(ids)))  # type: ignore[list-item,arg-type]
+        return found[0] if one else found
+
+    async def items(self, where: Mapping[str, Any] | None = None) -> AsyncIterator[Item]:
+        """Yield all items in the order they came, as they are asked for."""
+        async for found in self._blocks(self._calls.scroll(where), list):
+            for record in found:
+                yield item_of(record)
+
+    async def check(self) -> CheckReport:
+        """Read every file of the collection and compare checksums."""
+        return await self._client.send(self._calls.check())
+
+    async def refresh(self) -> None:
+        """Ask what the collection is; an error tells where it is gone."""
+        await self._asked()
+
+    def __repr__(self) -> str:
+        return f"AsyncRemoteCollection({self.name!r} of {self._client.url})"
+
+    async def _asked(self) -> Record:
+        return await self._client.send(self._calls.info())
+
+    async def _blocks(
+        self, call: Call[Any], block: Callable[[list[Record]], _Result]
+    ) -> AsyncIterator[_Result]:
+        """Yield a stream as blocks, without its first record."""
+        begun = False
+        async for found in self._client.stream(call):
+            some = found if begun else found[1:]
+            begun = True
+            if some:
+                yield block(some)

@@ -1,0 +1,223 @@
+"""Joins and deduplications: too long for a request, so they run by themselves."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import IO, Any, Literal
+
+from memvec.client import Record
+from memvec.collection import Collection, Duplicates, PairStream
+from memvec.errors import MemvecError
+from memvec.guarantee import Certificate
+from memvec.progress import listening
+from memvec.server._answers import json_text
+from memvec.server._failures import ApiError, told
+from memvec.server._registry import Registry
+from memvec.server._settings import Limits
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+_ENDED = ("done", "failed", "cancelled")
+# Options of one kind of job only.
+_ONLY = {"self_join": ("collapse_copies",), "deduplicate": ("keep", "groups")}
+_PIECE = 1 << 16
+
+
+class _Stopped(BaseException):
+    """Raised in the thread of a job that is to stop."""
+
+
+@dataclass
+class Job:
+    """A join or a deduplication.
+
+    Attributes
+    ----------
+    id : str
+        What it is called.
+    collection, kind : str
+        What is done, and where.
+    options : dict
+        Arguments of the method.
+    state : str
+        How far it is: waiting, running, done, failed or cancelled.
+    step, done, total
+        What it does now, and how much of that is done.
+    message : str
+        Why it failed.
+    n_found : int
+        Pairs or groups so far.
+    """
+
+    id: str
+    collection: str
+    kind: Literal["self_join", "deduplicate"]
+    options: dict[str, Any]
+    state: State = "waiting"
+    step: str = ""
+    done: int = 0
+    total: int = 0
+    message: str = ""
+    n_found: int = 0
+    created: float = field(default_factory=time.time)
+    ended: float | None = None
+    certificate: Certificate | None = None
+    duplicates: Duplicates[int | str] | None = None
+    stopping: threading.Event = field(default_factory=threading.Event)
+    pairs: IO[bytes] | None = None
+
+    def record(self) -> Record:
+        """Return what clients see of it."""
+        names = ("id", "collection", "kind", "options", "state", "step", "done", "total")
+        more = ("message", "n_found", "created", "ended")
+        return {name: getattr(self, name) for name in (*names, *more)}
+
+    def told(self, step: str, done: int, total: int) -> None:
+        """Take note of progress; stop here where that was asked for."""
+        if self.stopping.is_set():
+            raise _Stopped
+        self.step, self.done, self.total = step, done, total
+
+    def pieces(self) -> Iterator[bytes]:
+        """Yield the pairs that were found, as lines of JSON."""
+        if self.pairs is None:
+            return
+        place = 0
+        while piece := self._read(place):
+            place += len(piece)
+            yield piece
+
+    def _read(self, place: int) -> bytes:
+        with _READING:  # one place in the file for all who read it
+            if self.pairs is None:
+                raise ApiError(404, "not_found", "The result of the job is kept no longer.")
+            self.pairs.seek(place)
+            return self.pairs.read(_PIECE)
+
+    def drop(self) -> None:
+        """Give up the file of the result."""
+        with _READING:
+            if self.pairs is not None:
+                self.pairs.close()
+                self.pairs = None
+
+
+_READING = threading.Lock()
+
+
+class Jobs:
+    """Runs jobs one after the other: each uses all cores.
+
+    Parameters
+    ----------
+    registry : Registry
+        The collections.
+    limits : Limits
+        How many may wait, and how much one may find.
+    """
+
+    def __init__(self, registry: Registry, limits: Limits) -> None:
+        self._registry, self._limits = registry, limits
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="memvec-job")
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, collection: str, kind: Any, options: dict[str, Any]) -> Job:
+        """Begin a job, or let it wait for others."""
+        other = {"self_join": "deduplicate", "deduplicate": "self_join"}[kind]
+        given = {name: value for name, value in options.items() if name not in _ONLY[other]}
+        job = Job(secrets.token_hex(8), collection, kind, given)
+        with self._lock:
+            open_jobs = [one for one in self._jobs.values() if one.state not in _ENDED]
+            if len(open_jobs) >= self._limits.jobs:
+                text = f"{len(open_jobs)} jobs run or wait already."
+                raise ApiError(429, "too_many_jobs", text, retry_after=10)
+            self._forget()
+            self._jobs[job.id] = job
+        begun: Future[None] = self._pool.submit(self._run, job)
+        begun.add_done_callback(lambda done: None)
+        return job
+
+    def get(self, name: str) -> Job:
+        """Return a job by its id."""
+        with self._lock:
+            job = self._jobs.get(name)
+        if job is None:
+            raise ApiError(404, "not_found", f"There is no job {name[:100]!r}.")
+        return job
+
+    def all(self) -> list[Job]:
+        """Return all jobs that are kept, the newest first."""
+        with self._lock:
+            return list(self._jobs.values())[::-1]
+
+    def cancel(self, name: str) -> Job:
+        """Ask a job to stop; it does at its next step."""
+        job = self.get(name)
+        job.stopping.set()
+        if job.state == "waiting":
+            job.state, job.ended = "cancelled", time.time()
+        return job
+
+    def close(self) -> None:
+        """Stop all jobs and wait for them."""
+        for job in self.all():
+            job.stopping.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for job in self.all():
+            job.drop()
+
+    def _forget(self) -> None:
+        """Give up the results of the oldest jobs."""
+        ended = [job for job in self._jobs.values() if job.state in _ENDED]
+        for job in ended[: max(0, len(ended) - self._limits.kept_jobs + 1)]:
+            del self._jobs[job.id]
+            job.drop()
+
+    def _run(self, job: Job) -> None:
+        if job.state != "waiting":
+            return
+        job.state = "running"
+        try:
+            with self._registry.lease(job.collection) as collection, listening(job.told):
+                self._work(job, collection)
+            ended: State = "done"
+        except _Stopped:
+            ended = "cancelled"
+        except (ApiError, MemvecError, OSError) as error:
+            ended, job.message = "failed", told(error).message
+        except BaseException as error:
+            ended, job.message = "failed", told(Exception(error)).message
+            raise
+        finally:
+            job.ended = time.time()
+            job.state = ended if job.state == "running" else job.state
+
+    def _work(self, job: Job, collection: Collection) -> None:
+        if job.kind == "deduplicate":
+            found = collection.deduplicate(**job.options, progress=False)
+            job.duplicates, job.certificate = found, found.certificate
+            job.n_found = len(found.groups)
+            return
+        stream = collection.self_join(**job.options, progress=False)
+        job.certificate = stream.certificate
+        self._write(job, stream)
+
+    def _write(self, job: Job, stream: PairStream) -> None:
+        """Keep pairs on disk, in a file that goes with the job."""
+        job.pairs = tempfile.TemporaryFile(prefix="memvec-job-")  # noqa: SIM115 - closed with the job
+        for block in stream.blocks():
+            if job.stopping.is_set():
+                raise _Stopped
+            lines = [json_text(pair._asdict()) for pair in block.records()]
+            job.n_found += len(lines)
+            if job.n_found > self._limits.job_pairs:
+                text = f"More than {self._limits.job_pairs:,} pairs: ask for a higher similarity."
+                raise ApiError(413, "too_many_pairs", text)
+            job.pairs.write("".join(f"{line}\n" for line in lines).encode())
+        job.pairs.flush()

@@ -1,0 +1,84 @@
+"""Where requests are worked on: a few threads, a bounded queue, a time limit."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from memvec.server._failures import ApiError
+from memvec.server._settings import Limits
+
+_Result = TypeVar("_Result")
+
+
+class Workers:
+    """Runs the library in threads, so that one slow search does not stop the others.
+
+    Attributes
+    ----------
+    pending : int
+        Requests that are worked on or wait.
+    streams : int
+        Answers that are being streamed.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._pool = ThreadPoolExecutor(limits.running, thread_name_prefix="memvec-request")
+        self.pending = 0
+        self.streams = 0
+
+    @property
+    def running(self) -> int:
+        """How many requests are worked on."""
+        return min(self.pending, self._limits.running)
+
+    async def run(
+        self, work: Callable[..., _Result], *arguments: Any, awaited: bool = False
+    ) -> _Result:
+        """Return what a function returns, called in a thread.
+
+        Parameters
+        ----------
+        work : callable
+            What is done.
+        awaited : bool
+            Wait as long as it takes: what changes a collection is not left alone.
+        """
+        if self.pending >= self._limits.running + self._limits.queued:
+            text = f"{self.pending} requests are worked on or wait already."
+            raise ApiError(429, "too_busy", text, retry_after=1)
+        self.pending += 1
+        loop = asyncio.get_running_loop()
+        begun: Future[_Result] = self._pool.submit(contextvars.copy_context().run, work, *arguments)
+        # Only when the thread is free: a request that was given up still works.
+        begun.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended))
+        waited = asyncio.wrap_future(begun)
+        if awaited:
+            return await asyncio.shield(waited)
+        try:
+            return await asyncio.wait_for(waited, self._limits.seconds)
+        except TimeoutError:
+            text = f"The answer takes longer than {self._limits.seconds:g} s."
+            raise ApiError(503, "too_slow", text, retry_after=10) from None
+
+    def _ended(self) -> None:
+        self.pending -= 1
+
+    def begin_stream(self) -> None:
+        """Count a stream, or refuse it."""
+        if self.streams >= self._limits.streams:
+            text = f"{self.streams} answers are being streamed already."
+            raise ApiError(429, "too_many_streams", text, retry_after=5)
+        self.streams += 1
+
+    def end_stream(self) -> None:
+        """Count a stream that has ended."""
+        self.streams -= 1
+
+    def close(self) -> None:
+        """Wait for what runs; what waits in the queue is given up."""
+        self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,174 @@
+"""Keys: without a good one, no route gives anything away."""
+
+import json
+import time
+
+import httpx
+import pytest
+
+from memvec.errors import FileFormatError, IndexNotFoundError, InvalidValueError
+from memvec.server import KeyFile, ServerSettings, create_app
+from memvec.server._failures import ApiError
+from server.conftest import running
+
+OPEN = {"/healthz", "/readyz"}
+# Where a read key is not enough.
+WRITING = {
+    ("post", "/v1/collections"),
+    ("delete", "/v1/collections/{name}"),
+    ("post", "/v1/collections/{name}/seal"),
+    ("post", "/v1/collections/{name}/compact"),
+    ("put", "/v1/collections/{name}/shadow"),
+    ("post", "/v1/collections/{name}/recalibrate"),
+    ("post", "/v1/collections/{name}/items"),
+    ("put", "/v1/collections/{name}/items"),
+    ("post", "/v1/collections/{name}/items/delete"),
+}
+
+
+@pytest.fixture(scope="module")
+def key_file(tmp_path_factory):
+    return KeyFile(tmp_path_factory.mktemp("keys") / "keys.json")
+
+
+@pytest.fixture(scope="module")
+def keys(key_file):
+    made = {
+        "read": key_file.create("read", "a reader"),
+        "write": key_file.create("write"),
+        "revoked": key_file.create("write"),
+    }
+    key_file.revoke(made["revoked"].split("_")[1])
+    return made
+
+
+@pytest.fixture(scope="module")
+def guarded(root, things, key_file, keys):
+    with running(ServerSettings(root, key_file=key_file._path)) as address:
+        yield address
+
+
+def routes(root):
+    schema = create_app(ServerSettings(root)).openapi()
+    return [(method, path) for path, found in schema["paths"].items() for method in found]
+
+
+def test_every_route_refuses_wrong_missing_and_revoked_keys(guarded, root, keys):
+    listed = routes(root)
+    assert set(listed) >= WRITING
+    wrong = [
+        ({}, "no_key"),
+        ({"Authorization": "Basic dTpw"}, "no_key"),
+        ({"Authorization": "Bearer nonsense"}, "wrong_key"),
+        ({"api-key": keys["read"][:-1] + "g"}, "wrong_key"),
+        ({"Authorization": f"Bearer {keys['revoked']}"}, "wrong_key"),
+    ]
+    with httpx.Client(base_url=guarded, timeout=60) as http:
+        for method, path in listed:
+            address = path.format(name="things", job="0")
+            if path in OPEN:
+                assert http.request(method, address).status_code == 200
+                continue
+            for headers, code in wrong:
+                answer = http.request(method, address, headers=headers)
+                assert answer.status_code == 401, (method, path)
+                assert answer.json()["error"]["code"] == code, (method, path)
+                assert answer.headers["www-authenticate"] == "Bearer"
+
+
+def test_every_route_that_changes_something_needs_a_key_that_writes(guarded, root, keys):
+    with httpx.Client(base_url=guarded, timeout=60) as http:
+        for method, path in routes(root):
+            address = path.format(name="things", job="0")
+            answer = http.request(method, address, headers={"api-key": keys["read"]})
+            refused = answer.status_code == 403
+            assert refused == ((method, path) in WRITING), (method, path, answer.text)
+        made = {"name": "ours", "dim": 2}
+        headers = {"Authorization": f"Bearer {keys['write']}"}
+        assert http.post("/v1/collections", json=made, headers=headers).status_code == 201
+        assert http.delete("/v1/collections/ours", headers=headers).status_code == 200
+
+
+def test_key_that_is_revoked_opens_nothing_any_more(guarded, key_file):
+    key = key_file.create("read")
+    with httpx.Client(base_url=guarded, headers={"api-key": key}, timeout=60) as http:
+        assert http.get("/v1/collections").status_code == 200
+        key_file.revoke(key.split("_")[1])
+        assert http.get("/v1/collections").status_code == 401
+
+
+def test_keys_are_not_kept(key_file, keys):
+    text = key_file._path.read_text()
+    assert not any(key in text or key.split("_")[2] in text for key in keys.values())
+    assert key_file._path.stat().st_mode & 0o077 == 0
+    assert key_file.listed()[0].note == "a reader"
+
+
+def test_keys_that_were_checked_cost_nothing(key_file, keys):
+    assert key_file.holder(keys["read"]).scope == "read"
+    begun = time.process_time()
+    for _ in range(100):
+        assert key_file.holder(keys["read"]).opens("read")
+        assert not key_file.holder(keys["read"]).opens("write")
+    assert time.process_time() - begun < 0.5
+
+
+def test_guesses_wait_for_each_other(guarded):
+    async def guess():
+        async with httpx.AsyncClient(base_url=guarded, timeout=60) as http:
+            asked = [
+                http.get("/v1/collections", headers={"api-key": f"mv_{n}_x"}) for n in range(30)
+            ]
+            return [answer.status_code for answer in await asyncio.gather(*asked)]
+
+    import asyncio
+
+    assert set(asyncio.run(guess())) <= {401, 429}
+    assert httpx.get(f"{guarded}/healthz").status_code == 200
+
+
+def test_unknown_key_cannot_be_revoked(key_file):
+    with pytest.raises(InvalidValueError, match="'name' parameter of KeyFile.revoke must be"):
+        key_file.revoke("nobody")
+    with pytest.raises(InvalidValueError, match="'scope' parameter of KeyFile.create must be one"):
+        key_file.create("all")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"version": 2, "keys": []}',
+        '{"version": 1, "keys": [{}]}',
+        '{"version": 1, "keys": [{"id": "a", "scope": "root", "note": "", "created": "", '
+        '"revoked": null, "salt": "00", "hash": "00"}]}',
+    ],
+)
+def test_file_that_holds_no_keys_is_refused(tmp_path, text):
+    (tmp_path / "keys.json").write_text(text)
+    with pytest.raises(FileFormatError, match="is no file of keys"):
+        KeyFile(tmp_path / "keys.json").listed()
+
+
+def test_missing_file_of_keys_is_told(tmp_path):
+    with pytest.raises(IndexNotFoundError, match="no file of keys"):
+        KeyFile(tmp_path / "keys.json").listed()
+
+
+def test_other_addresses_need_keys(tmp_path):
+    for host in ("0.0.0.0", "::", "example.org", "10.0.0.1"):
+        with pytest.raises(InvalidValueError, match="which needs keys"):
+            ServerSettings(tmp_path, host=host)
+    ServerSettings(tmp_path, host="::1")
+    with pytest.raises(InvalidValueError, match="must be a folder that exists"):
+        ServerSettings(tmp_path / "nothing")
+
+
+def test_errors_tell_nothing_of_the_inside():
+    from memvec.server._failures import told
+
+    record = json.loads(told(RuntimeError("secret")).body("r1"))
+    assert record["error"]["code"] == "internal"
+    assert "secret" not in record["error"]["message"]
+    assert told(ApiError(409, "a", "b")).code == "a"
