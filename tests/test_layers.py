@@ -123,7 +123,7 @@ def _is_set(node: ast.Attribute) -> bool:
 
 def _names_given(lines: list[ast.stmt]) -> Iterator[str]:
     for line in lines:
-        if isinstance(line, ast.FunctionDef | ast.ClassDef):
+        if isinstance(line, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             yield line.name
         elif isinstance(line, ast.Assign | ast.AnnAssign):
             stores = [node for node in ast.walk(line) if isinstance(node, ast.Name)]
