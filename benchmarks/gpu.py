@@ -171,7 +171,7 @@ def _print_scans(bench: Bench, n_columns: int) -> None:
         columns, query = bench.codes(n_columns, length), bench.codes(1, length)
         for rate in (0.0, 1e-4) if length == 1024 else (1e-4,):
             thresholds = bench.thresholds(n_columns, length, rate)
-            queue = gpu.Queue(bench.card, n_columns, width=1)
+            queue = gpu.Queue(bench.card, n_columns)
 
             def work(given: tuple[Any, ...] = (query, columns, thresholds, queue)) -> None:
                 gpu.launch_scan(*given)
@@ -199,7 +199,7 @@ def _members_row(bench: Bench) -> list[str]:
     """Return the rate of tests of members, units of eight and rows drawn at random."""
     cupy, n, size, n_candidates = bench.cupy, 1 << 22, 8, 1 << 22
     codes = bench.codes(n, 1024)
-    thresholds = bench.thresholds(n, 1024, _USUAL_RATE)
+    limits = gpu.MemberLimits(1024 - 2 * int(bench.thresholds(1, 1024, _USUAL_RATE)[0]))
     begins = cupy.arange(0, n, size, dtype=np.int32)
     candidates, queue = gpu.Queue(bench.card, n_candidates), gpu.Queue(bench.card, n_candidates)
     for column, most in enumerate((n, n // size)):
@@ -207,7 +207,7 @@ def _members_row(bench: Bench) -> list[str]:
     candidates.count.fill(n_candidates)
     seconds = bench.seconds(
         lambda: gpu.launch_members(
-            codes, candidates, begins, begins + size, codes, thresholds, queue
+            codes, candidates, gpu.Runs(begins, begins + size, codes), limits, queue
         )
     )
     rate = n_candidates * (size + 1) * 128 / seconds / 1e12
@@ -231,11 +231,11 @@ def _print_others(bench: Bench) -> None:
     table.append(_members_row(bench))
     n, dim, n_pairs = 1 << 21, 1024, 1 << 24
     rows = (40 * bench.random.standard_normal((n, dim), dtype=np.float32)).astype(np.int8)
-    scales = cupy.full(n, 1e-3)
-    pairs = bench.random.integers(0, n, (n_pairs, 2)).astype(np.int32)
-    seconds = bench.seconds(
-        lambda: gpu.score_int8_pairs(rows, scales, rows, scales, pairs, bench.card)
-    )
+    stored = gpu.CardRows(rows, cupy.full(n, 1e-3))
+    pairs, hits = gpu.Queue(bench.card, n_pairs), gpu.Queue(bench.card, n_pairs, scored=True)
+    pairs.entries[...] = bench.random.integers(0, n, (n_pairs, 2))
+    pairs.count.fill(n_pairs)
+    seconds = bench.seconds(lambda: gpu.launch_scores(stored, stored, pairs, 2.0, hits))
     rate = n_pairs * 2 * dim / seconds / 1e12
     table.append(
         [f"score random pairs, int8, {dim} entries", f"{n_pairs / seconds:.2e}", f"{rate:.2f}"]

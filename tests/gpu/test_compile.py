@@ -23,7 +23,11 @@ COMPILED = [
         for arch in ("sm_80", "sm_90a")
     ),
     *(("join_popcount", arch, 2048) for arch in ("sm_75", "sm_80", "sm_90a")),
-    *(("scores", arch, 256) for arch in ("sm_80", "sm_90a")),
+    *(
+        (name, arch, 256)
+        for name in ("above", "scores", "solve", "store")
+        for arch in ("sm_80", "sm_90a")
+    ),
     *(("join_mma", "sm_80", 2048), ("encode", "sm_75", 2048), ("scan", "sm_80", 1536)),
 ]
 
@@ -48,6 +52,23 @@ def test_compiler_does_not_serialise_products_of_warpgroups(length):
     core.Program(cuda_source("join_wgmma"), "c++", options).compile("cubin", logs=log)
     assert "registers" in log.getvalue()
     assert "serialized" not in log.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        *(("scores", {"STORED": stored}) for stored in (0, 1)),
+        *(
+            ("store", {"GIVEN": given, "STORED": stored})
+            for given, stored in ((0, 0), (1, 1), (3, 2))
+        ),
+        *(("members", {"FIRST": 3}), ("solve", {"SIZE": 1}), ("solve", {"SIZE": 32})),
+        ("encode", {"CODED": 70}),
+    ],
+)
+def test_kernel_compiles_for_other_sizes(name, sizes):
+    code = gpu.compile_kernel(name, "sm_90a", gpu.kernel_macros(name, 320, **sizes))
+    assert code.startswith(b"\x7fELF")
 
 
 def test_all_kernels_are_compiled_for_both_architectures():
@@ -133,10 +154,10 @@ def test_compiler_that_does_not_know_an_architecture_is_named():
 @pytest.mark.parametrize(
     ("kernel", "length", "expected"),
     [
-        ("join", 256, "one of 'encode', 'join_mma'"),
-        ("scan", 254, "an integer >= 256"),
-        ("scan", 257, "an even number in \\[256, 2048\\]"),
-        ("scan", 2050, "an even number in \\[256, 2048\\]. Got 2050"),
+        ("join", 256, "one of 'above', 'encode', 'join_mma'"),
+        ("scan", 62, "an integer >= 64"),
+        ("scan", 257, "an even number in \\[64, 2048\\]"),
+        ("scan", 2050, "an even number in \\[64, 2048\\]. Got 2050"),
     ],
 )
 def test_sizes_without_a_kernel_are_refused(kernel, length, expected):

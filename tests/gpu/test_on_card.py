@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import naive
+from gpu import source_cases
 from gpu.codes_made import balanced_codes, common_counts, join_case
 from memvec import gpu
 from memvec.codes import CodeSpace
@@ -17,6 +18,9 @@ from memvec.errors import (
     InvalidValueError,
     MissingExtraError,
 )
+from memvec.gpu._solve import solve_grams
+from memvec.gpu._units import rows_on_card
+from memvec.kernels import StoredRows, canonical_score_pairs
 
 pytestmark = pytest.mark.gpu
 LENGTHS = (256, 384, 768, 1024, 1280, 1536, 2048)
@@ -116,25 +120,41 @@ def test_join_of_nothing_finds_nothing(card, cupy):
     assert len(gpu.join_codes(codes, codes[:0], zeros[:0], card)) == 0
     assert len(gpu.scan_codes(codes[:1], codes[:0], zeros[:0], card)) == 0
     queue, no_units = gpu.Queue(card, 10), cupy.empty(0, dtype=np.int32)
-    gpu.launch_members(codes, queue, no_units, no_units, codes, zeros, queue)
+    runs = gpu.Runs(no_units, no_units, codes)
+    gpu.launch_members(codes, queue, runs, gpu.MemberLimits(9), queue)
     assert queue.length() == 0
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("once", [False, True])
-def test_members_found_are_those_of_the_twin(card, cupy, length, once):
+@pytest.mark.parametrize("kind", ["one limit", "limits", "first words", "slots"])
+def test_members_found_are_those_of_the_twin(card, cupy, length, once, kind):
     generator = np.random.default_rng(length)
     codes = balanced_codes(400, length, generator)
     bounds = np.sort(generator.choice(401, 60)).astype(np.int32)  # some units have no members
     candidates = {tuple(pair) for pair in generator.integers(0, (400, 59), (500, 2)).tolist()}
-    level = np.quantile(common_counts(codes, codes), 0.8) + generator.integers(-2, 3, 400)
+    usual = length - 2 * np.quantile(common_counts(codes, codes), 0.8)
+    level = np.full(400, int(usual))
+    if kind == "limits":
+        level += generator.integers(-4, 5, 400)
+    first = (6, 96)  # words of 32 bits, of which half differ
+    slots = generator.permutation(400).astype(np.int32) if kind == "slots" else None
     queue, waiting = gpu.Queue(card, 10_000), gpu.Queue(card, len(candidates))
     waiting.entries[:] = cupy.asarray(sorted(candidates), dtype=np.int32)
     waiting.count.fill(len(candidates))
-    given = codes, candidates, bounds[:-1], bounds[1:], codes, level.astype(np.int16)
-    rows, _, *others = (cupy.asarray(part) for part in (codes, [0], *given[2:]))
-    gpu.launch_members(rows, waiting, *others, queue, once=once)
-    assert pairs_of(queue.read()) == naive.passing_members(*given, once)
+    whole = cupy.asarray(level, dtype=np.int16) if kind == "limits" else int(usual)
+    limits = gpu.MemberLimits(whole)
+    if kind == "first words":
+        limits = gpu.MemberLimits(whole, first[1], 3)
+    rows, begins, ends = map(cupy.asarray, (codes, bounds[:-1], bounds[1:]))
+    runs = gpu.Runs(begins, ends, rows, None if slots is None else cupy.asarray(slots))
+    gpu.launch_members(rows, waiting, runs, limits, queue, once=once)
+    more = {"first": first} if kind == "first words" else {"slots": slots}
+    expected = naive.passing_members(
+        codes, candidates, bounds[:-1], bounds[1:], codes, level, once, **more
+    )
+    assert pairs_of(queue.read()) == expected
+    assert len(expected) > 100
 
 
 @pytest.mark.parametrize("way_of_members", gpu.WAYS)
@@ -152,9 +172,9 @@ def test_members_follow_a_join_without_the_host(card, cupy, way_of_members):
     stops = cupy.asarray(begins + 3)  # the last member: rows below it have one above them
     limits = cupy.full(n_units, level - 20, dtype=np.int16)
     gpu.launch_join(rows, units, limits, waiting, stops=stops, way=way_of_members)
-    bounds = cupy.asarray(begins), cupy.asarray(begins + 4)
-    thresholds = cupy.full(3000, level, dtype=np.int16)
-    gpu.launch_members(rows, waiting, *bounds, rows, thresholds, queue, once=True)
+    runs = gpu.Runs(cupy.asarray(begins), cupy.asarray(begins + 4), rows)
+    members = gpu.MemberLimits(512 - 2 * level)
+    gpu.launch_members(rows, waiting, runs, members, queue, once=True)
     unit_passes = np.repeat(common[:, ::4] >= level - 20, 4, axis=1)
     numbers = np.arange(3000)
     expected = unit_passes & (common >= level) & (numbers[:, None] < numbers)
@@ -204,18 +224,115 @@ def test_codes_of_any_even_length_are_balanced(card, cupy):
     np.testing.assert_array_equal(codes.get(), expected)
 
 
-@pytest.mark.parametrize("dim", [16, 112, 384, 1024, 4096])
-def test_int8_scores_are_those_of_the_twin(card, cupy, dim):
+def test_first_entries_alone_can_be_coded(card, cupy):
+    rows = np.random.default_rng(7).standard_normal((50, 300)).astype(np.float32)
+    flips = CodeSpace.random(320, seed=5).flips
+    sums = cupy.empty(50, dtype=np.float32)
+    codes = gpu.encode_balanced(cupy.asarray(rows), flips, 320, card, coded=70, sums=sums)
+    mixed = naive.mixed_rows(rows, flips, 320)[:, :70]
+    expected = [naive.packed_bits(naive.balanced_bits(row), 8) for row in mixed]
+    np.testing.assert_array_equal(codes.get(), expected)
+    np.testing.assert_allclose(sums.get(), np.abs(mixed).sum(axis=1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("dim", [16, 100, 384, 1024, 4096])
+def test_scores_are_those_of_the_cpu(card, cupy, dim, dtype):
     generator = np.random.default_rng(dim)
-    left, right = (generator.integers(-127, 128, (n, dim), dtype=np.int8) for n in (50, 70))
-    left[0] = right[0] = 127
-    scales = [1 / np.linalg.norm(rows.astype(np.float64), axis=1) for rows in (left, right)]
+    stored = [
+        StoredRows.of(naive.unit_rows(generator.standard_normal((n, dim))), dtype) for n in (50, 70)
+    ]
+    left, right = (rows_on_card(rows, card) for rows in stored)
+    places = generator.permutation(70).astype(np.int32)
     pairs = np.stack([generator.integers(0, n, 1001) for n in (50, 70)], axis=1).astype(np.int32)
-    pairs[0] = 0
-    given = map(cupy.asarray, (left, scales[0], right, scales[1], pairs))
-    scores = gpu.score_int8_pairs(*given, card).get()
-    expected = [naive.int8_score(left[i], scales[0][i], right[j], scales[1][j]) for i, j in pairs]
-    np.testing.assert_array_equal(scores, expected)
+    allowed = (generator.random(70) < 0.9).astype(np.uint8)
+    waiting, queue = gpu.Queue(card, 1001), gpu.Queue(card, 1001, scored=True)
+    waiting.entries[:] = cupy.asarray(pairs)
+    waiting.count.fill(1001)
+    right = right._replace(places=cupy.asarray(places))
+    gpu.launch_scores(left, right, waiting, 0.0, queue, allowed=cupy.asarray(allowed))
+    n = queue.length()
+    at = places[pairs[:, 1]].astype(np.int64)
+    scores = canonical_score_pairs(*stored, pairs[:, 0].astype(np.int64), at)
+    kept = (scores >= 0.0) & (allowed[at] > 0)
+    expected = sorted(zip(pairs[kept, 0].tolist(), at[kept].tolist(), scores[kept], strict=True))
+    hits, values = queue.entries[:n].get().tolist(), queue.scores[:n].get()
+    assert sorted((i, j, score) for (i, j), score in zip(hits, values, strict=True)) == expected
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("given", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("dim", [5, 384, 1000])
+def test_stored_rows_are_those_of_the_cpu(card, cupy, dtype, given, dim):
+    rows = (9 * np.random.default_rng(dim).standard_normal((300, dim))).astype(given)
+    rows[100:200] = naive.unit_rows(rows[100:200])
+    found = gpu.store_rows(cupy.asarray(rows), dtype, card, "test")
+    expected = StoredRows.checked(rows, "rows", "test", dtype)
+    np.testing.assert_array_equal(found.rows.data.get()[:, :dim], expected.data)
+    assert not found.rows.data.get()[:, dim:].any()
+    np.testing.assert_array_equal(found.unit_rows.get(), expected[:])
+    if dtype != "float32":
+        np.testing.assert_array_equal(found.rows.scales.get(), expected.scales)
+
+
+@pytest.mark.parametrize("wrong", [0.0, np.nan, np.inf])
+def test_rows_without_a_direction_are_refused_with_their_number(card, cupy, wrong):
+    rows = cupy.ones((10, 64), dtype=np.float32)
+    rows[7] = wrong
+    with pytest.raises(InvalidValueError, match="'vectors' .* such a row at 107"):
+        gpu.store_rows(rows, "int8", card, "test", first_row=100)
+    with pytest.raises(InvalidTypeError, match="'vectors' .* float64. Got int32"):
+        gpu.store_rows(rows[:5].astype(np.int32), "int8", card, "test")
+
+
+@pytest.mark.parametrize("size", [1, 3, 8, 20])
+def test_weights_of_members_are_those_of_the_twin(card, cupy, size):
+    rng = np.random.default_rng(size)
+    rows = rng.standard_normal((500, size, 64)) / 8
+    if size > 2:
+        rows[7, 1] = rows[7, 0]
+    grams = (rows @ rows.transpose(0, 2, 1)).astype(np.float32)
+    weights, easy = solve_grams(cupy.asarray(grams), card)
+    expected = [
+        naive.least_pivot(gram.astype(np.float64)) > 1e-6 * np.trace(gram) for gram in grams
+    ]
+    assert easy.get().tolist() == expected
+    chosen = np.array(expected)
+    solved = np.einsum("uij,uj->ui", grams[chosen], weights.get()[chosen])
+    np.testing.assert_allclose(solved, 1, atol=2e-3)
+    assert not weights.get()[~chosen].any()
+
+
+@pytest.mark.parametrize("name", source_cases.CONFIGS)
+def test_answers_are_those_of_the_cpu(card, name):
+    index = source_cases.index_of(name)
+    moved = index.to("cuda")
+    source_cases.assert_same_answers(index, moved)
+    source_cases.assert_same_filters(index, moved)
+    source_cases.assert_joins_well(index, moved)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_answers_of_stored_rows_are_those_of_the_cpu(card, dtype):
+    index = source_cases.index_of("whole codes", dtype)
+    source_cases.assert_same_answers(index, index.to("cuda:0"))
+    source_cases.assert_joins_well(index, index.to("cuda"))
+
+
+def test_several_threads_search_one_index(card):
+    index, (_, queries) = source_cases.index_of("whole codes"), source_cases.rows_and_queries()
+    moved, found = index.to("cuda"), {}
+    expected = [index.range_search(query, 0.75).ids.tolist() for query in queries]
+
+    def work(number):
+        found[number] = [moved.range_search(query, 0.75).ids.tolist() for query in queries]
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == dict.fromkeys(range(4), expected)
 
 
 def test_packed_codes_have_the_bits_of_their_words(card):
@@ -270,8 +387,16 @@ def test_arrays_that_no_kernel_reads_are_refused(card, cupy):
     with pytest.raises(InvalidValueError, match="'row_range' .* within"):
         gpu.join_codes(codes, codes, zeros, card, row_range=(3, 11))
     numbers, queue = cupy.zeros(5, dtype=np.int32), gpu.Queue(card, 10)
+    runs = gpu.Runs(numbers, numbers[:4], codes)
     with pytest.raises(InvalidValueError, match="'ends' .* of length 5. Got length 4"):
-        gpu.launch_members(codes, queue, numbers, numbers[:4], codes, zeros, queue)
+        gpu.launch_members(codes, queue, runs, gpu.MemberLimits(3), queue)
+    with pytest.raises(InvalidValueError, match="'coded' .* at most 256. Got 300"):
+        gpu.encode_balanced(
+            cupy.zeros((2, 9), dtype=np.float32), np.empty((0, 256)), 256, card, coded=300
+        )
+    narrow = gpu.CardRows(cupy.zeros((2, 7), dtype=np.int8), cupy.ones(2))
+    with pytest.raises(InvalidValueError, match="'left' .* of int8 a multiple of 16"):
+        gpu.launch_scores(narrow, narrow, queue, 0.0, queue)
     with pytest.raises(InvalidValueError, match="'query' .* one code. Got 10 codes"):
         gpu.scan_codes(codes, codes, zeros, card)
     rows = cupy.zeros((2, 400), dtype=np.float32)

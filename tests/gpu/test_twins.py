@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
+from gpu import numpy_card
 from gpu.codes_made import balanced_codes, common_counts, join_case, near_copies
+from memvec import gpu
 from memvec.codes import CodeSpace
 from memvec.kernels import StoredRows, canonical_score_pairs, rotate_rows
 
@@ -51,26 +53,44 @@ def test_joined_pairs_by_hand():
 
 def test_passing_members_by_hand():
     codes = np.array([[0b1100], [0b0110], [0b0011], [0b1001]], dtype=np.uint32)
-    given = codes, [(1, 0), (1, 1)], [0, 2], [2, 4], codes, [1, 1, 1, 1]
+    given = codes, [(1, 0), (1, 1)], [0, 2], [2, 4], codes, [2, 2, 2, 2]
     assert naive.passing_members(*given, once=False) == {(1, 0), (1, 1), (1, 2)}
     assert naive.passing_members(*given, once=True) == {(1, 2)}
+    assert naive.passing_members(*given, once=False, first=(1, 0)) == {(1, 1)}
+    assert naive.passing_members(*given, once=False, slots=[3, 2, 1, 0]) == {(1, 2), (1, 1), (1, 0)}
 
 
-def test_int8_score_by_hand():
-    assert naive.int8_score([3, -4], 0.5, [1, 2], 0.25) == -0.625
+def test_least_pivot_by_hand():
+    assert naive.least_pivot(np.array([[4.0, 2.0], [2.0, 2.0]])) == 1.0
+    assert naive.least_pivot(np.ones((2, 2))) < 1e-15
 
 
-def test_int8_scores_are_those_of_the_cpu_bit_for_bit():
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_scores_of_many_rows_are_those_of_the_cpu_bit_for_bit(dtype):
     generator = np.random.default_rng(5)
     rows = naive.unit_rows(generator.standard_normal((30, 77)))
-    stored = StoredRows.of(rows, "int8")
+    stored = StoredRows.of(rows, dtype)
     left, right = generator.integers(0, 30, (2, 200))
-    expected = [
-        naive.int8_score(*(part[i] for part in sides), *(part[j] for part in sides))
-        for sides in [(stored.data, stored.scales)]
-        for i, j in zip(left, right, strict=True)
-    ]
+    expected = numpy_card.canonical_scores(stored.data[left], stored.data[right])
+    if dtype != "float32":
+        expected *= stored.scales[left] * stored.scales[right]
     np.testing.assert_array_equal(canonical_score_pairs(stored, stored, left, right), expected)
+    some = naive.canonical_score(stored.data[left[0]], stored.data[right[0]])
+    assert numpy_card.canonical_scores(stored.data[left[:1]], stored.data[right[:1]]) == [some]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("given", ["float16", "float32", "float64"])
+def test_stored_rows_are_those_of_the_cpu_bit_for_bit(monkeypatch, dtype, given):
+    card = numpy_card.install(monkeypatch)
+    rows = (9 * np.random.default_rng(6).standard_normal((20, 37))).astype(given)
+    rows[3] = naive.unit_rows(rows[3:4])[0]
+    found = gpu.store_rows(numpy_card.on_card(rows), dtype, card, "test")
+    expected = StoredRows.checked(rows, "rows", "test", dtype)
+    np.testing.assert_array_equal(found.rows.data[:, :37], expected.data)
+    np.testing.assert_array_equal(found.unit_rows, expected[:])
+    if dtype != "float32":
+        np.testing.assert_array_equal(found.rows.scales, expected.scales)
 
 
 def test_made_codes_are_balanced_and_zero_past_their_length():

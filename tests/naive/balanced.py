@@ -42,18 +42,33 @@ def joined(rows, columns, thresholds, stops=None, row_range=None):
     }
 
 
-def passing_members(rows, candidates, begins, ends, codes, thresholds, once):
-    """The pairs of a row and a member of a unit that is a candidate for it."""
+def passing_members(rows, candidates, begins, ends, codes, limits, once, first=None, slots=None):
+    """The pairs of a row and a member of a unit that is a candidate for it.
+
+    `first` are a number of words of 32 bits, and in how many of their bits codes may differ.
+    """
     return {
         (i, m)
         for i, unit in candidates
-        for m in range(begins[unit], ends[unit])
+        for m in (slots[slot] if slots is not None else slot for slot in _run(begins, ends, unit))
         if m > i or not once
-        if common_bits(rows[i], codes[m]) >= thresholds[m]
+        if different_bits(rows[i], codes[m]) <= limits[m]
+        if first is None or different_bits(rows[i][: first[0]], codes[m][: first[0]]) <= first[1]
     }
 
 
-def int8_score(left, left_scale, right, right_scale):
-    """The integer product as float64, times the product of the scales."""
-    product = sum(int(a) * int(b) for a, b in zip(left, right, strict=True))
-    return float(product) * (float(left_scale) * float(right_scale))
+def _run(begins, ends, unit):
+    return range(begins[unit], ends[unit])
+
+
+def different_bits(code, other):
+    """In how many bits two codes of words differ."""
+    return sum((int(a) ^ int(b)).bit_count() for a, b in zip(code, other, strict=True))
+
+
+def least_pivot(gram):
+    """The least square of a pivot of the Cholesky decomposition; 0 where there is none."""
+    try:
+        return float(np.linalg.cholesky(gram).diagonal().min() ** 2)
+    except np.linalg.LinAlgError:
+        return 0.0

@@ -1,4 +1,4 @@
-"""Loops on a GPU: joins and scans of balanced codes, tests of members, encoding, int8 scores.
+"""The GPU: units of an index as a source on a card, and the loops under it.
 
 Nothing of CUDA is imported before the first call. Arrays are CuPy's, on the card that is current.
 """
@@ -7,11 +7,15 @@ from memvec.gpu._card import WAYS, Card, Way, find_card
 from memvec.gpu._codes import BITS_STEP, LENGTHS, code_bits, encode_balanced, pack_codes
 from memvec.gpu._compile import compile_kernel
 from memvec.gpu._join import join_codes, launch_join
-from memvec.gpu._members import launch_members
+from memvec.gpu._members import MemberLimits, Runs, launch_members
+from memvec.gpu._own_pairs import OwnPairs, own_pairs
 from memvec.gpu._queue import Queue
 from memvec.gpu._scan import launch_scan, scan_codes
-from memvec.gpu._scores import score_int8_pairs
+from memvec.gpu._scores import CardRows, launch_scores
+from memvec.gpu._source import CardSource
 from memvec.gpu._sources import KERNELS, kernel_macros
+from memvec.gpu._store import Stored, store_rows
+from memvec.gpu._units import CardUnits, limits_of, units_on_card
 
 __all__ = [
     "BITS_STEP",
@@ -19,7 +23,14 @@ __all__ = [
     "LENGTHS",
     "WAYS",
     "Card",
+    "CardRows",
+    "CardSource",
+    "CardUnits",
+    "MemberLimits",
+    "OwnPairs",
     "Queue",
+    "Runs",
+    "Stored",
     "Way",
     "code_bits",
     "compile_kernel",
@@ -30,7 +41,11 @@ __all__ = [
     "launch_join",
     "launch_members",
     "launch_scan",
+    "launch_scores",
+    "limits_of",
+    "own_pairs",
     "pack_codes",
     "scan_codes",
-    "score_int8_pairs",
+    "store_rows",
+    "units_on_card",
 ]

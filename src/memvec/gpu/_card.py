@@ -62,14 +62,18 @@ class Card:
                 return xp.empty(shape, dtype)
         except xp.cuda.memory.OutOfMemoryError:
             needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            with xp.cuda.Device(self.number) as device:
-                free = device.mem_info[0] + xp.get_default_memory_pool().free_bytes()
-            raise DeviceMemoryError(what, needed, free) from None
+            raise DeviceMemoryError(what, needed, self.free_memory()) from None
+
+    def free_memory(self) -> int:
+        """Return how many bytes of the card's memory are free."""
+        xp = cupy()
+        with xp.cuda.Device(self.number) as device:
+            return int(device.mem_info[0] + xp.get_default_memory_pool().free_bytes())
 
     def launch(
         self,
         kernel: tuple[str, str, dict[str, int]],
-        grid: int,
+        grid: int | tuple[int, int],
         threads: int,
         arguments: tuple[Any, ...],
         shared: int = 0,
@@ -80,8 +84,10 @@ class Card:
         ----------
         kernel : tuple of str, str and dict
             The source, the function in it, and the sizes that it is compiled for.
-        grid, threads : int
-            How many blocks, and threads of each.
+        grid : int or tuple of int
+            How many blocks, in one direction or two.
+        threads : int
+            Of a block.
         arguments : tuple
             Arrays of CuPy, NumPy scalars, or None for no array.
         shared : int

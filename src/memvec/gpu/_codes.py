@@ -9,7 +9,7 @@ import numpy as np
 from memvec import checks
 from memvec.gpu._card import Card
 from memvec.gpu._packages import cupy
-from memvec.gpu._sources import BITS_STEP, LENGTHS, check_length, code_bits, kernel_macros
+from memvec.gpu._sources import BITS_STEP, LENGTHS, check_length, code_bits
 from memvec.types import Float32Array, WordArray
 
 _WARPS = 4
@@ -42,7 +42,16 @@ def pack_codes(codes: WordArray, card: Card) -> Any:
     return packed
 
 
-def encode_balanced(rows: Any, flips: Float32Array, length: int, card: Card) -> Any:
+def encode_balanced(
+    rows: Any,
+    flips: Float32Array,
+    length: int,
+    card: Card,
+    *,
+    coded: int | None = None,
+    sums: Any = None,
+    codes: Any = None,
+) -> Any:
     """Return the balanced codes of rows: half of the bits are set, those of the largest entries.
 
     Of entries that are equal, the first are set. A row is rotated first: each round multiplies its
@@ -54,31 +63,41 @@ def encode_balanced(rows: Any, flips: Float32Array, length: int, card: Card) -> 
     flips : array of shape (n_rounds, length), float32
         No rounds leave rows as they are, with zeros up to `length`.
     length : int
-        Even, 256 to 2048, at least dim; a multiple of 8 where there are rounds.
+        Even, 64 to 2048, at least dim; a multiple of 8 where there are rounds.
     card : Card
+    coded : int, optional
+        Bits of a code, an even number: the first entries are coded. All by default.
+    sums : cupy.ndarray of shape (n_rows,), float32, optional
+        Takes the sums of the magnitudes of the entries that are coded.
+    codes : cupy.ndarray of shape (n_rows, bits / 32), uint32, optional
+        Takes the codes; made where it is not given.
 
     Returns
     -------
     cupy.ndarray of shape (n_rows, bits / 32), uint32
-        Bit j of word w belongs to entry 32w + j. Bits past the length are 0.
+        Bit j of word w belongs to entry 32w + j. Bits past those that are coded are 0.
     """
     where = "encode_balanced"
     length = check_length(length, where)
+    coded = length if coded is None else checks.integer(coded, "coded", where, minimum=2)
+    if coded > length or coded % 2:
+        raise checks.bad_value("coded", where, f"an even number, at most {length}", coded)
     check_rows(rows, "rows", where, np.float32)
     if rows.shape[1] > length:
         raise checks.bad_value("length", where, f"at least {rows.shape[1]}", length)
     if len(flips) and (length % _RADIX or flips.shape[1] != length):
         expected = f"a multiple of {_RADIX} and as long as the flips, {flips.shape[1]}"
         raise checks.bad_value("length", where, expected, length)
-    codes = card.empty("Codes", (len(rows), code_bits(length) // 32), np.uint32)
+    if codes is None:
+        codes = card.empty("Codes", (len(rows), code_bits(coded) // 32), np.uint32)
     if not len(rows):
         return codes
     with cupy().cuda.Device(card.number):
         signs = cupy().asarray(flips, dtype=np.float32)
     grid = min(-(-len(rows) // _WARPS), card.n_processors * _ENCODING_BLOCKS)
     sizes = np.int32(rows.shape[1]), np.int32(len(rows))
-    arguments = (rows, *sizes, signs if len(flips) else None, np.int32(len(flips)), codes)
-    kernel = "encode", "encode", kernel_macros("encode", length)
+    arguments = (rows, *sizes, signs if len(flips) else None, np.int32(len(flips)), codes, sums)
+    kernel = "encode", "encode", {"BITS": code_bits(coded), "CODED": coded, "LENGTH": length}
     card.launch(kernel, grid, _WARPS * 32, arguments)
     return codes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,33 +10,66 @@ from memvec.gpu._codes import check_codes, check_numbers
 from memvec.gpu._queue import Queue
 
 _THREADS, _BLOCKS = 256, 8  # of a block; a multiprocessor
+#: No code differs in so many bits.
+EVERYTHING = 1 << 14
+
+
+class Runs(NamedTuple):
+    """Units, and which codes are their members.
+
+    Attributes
+    ----------
+    begins, ends : cupy.ndarray of shape (n_units,), int32
+        Unit u holds the slots ``begins[u]`` to ``ends[u] - 1``.
+    codes : cupy.ndarray of shape (n_members, bits / 32), uint32
+    slots : cupy.ndarray of shape (n_slots,), int32, or None
+        The member of each slot; None where slots are members.
+    """
+
+    begins: Any
+    ends: Any
+    codes: Any
+    slots: Any = None
+
+
+class MemberLimits(NamedTuple):
+    """In how many bits the code of a member may differ from that of a row.
+
+    Attributes
+    ----------
+    whole : int or cupy.ndarray of shape (n_members,), int16
+    first : int
+        The same of the first words alone.
+    first_words : int
+        How many, of 64 bits; 0 for no test of them.
+    """
+
+    whole: Any
+    first: int = EVERYTHING
+    first_words: int = 0
 
 
 def launch_members(
     rows: Any,
     candidates: Queue,
-    begins: Any,
-    ends: Any,
-    codes: Any,
-    thresholds: Any,
+    units: Runs,
+    limits: MemberLimits,
     queue: Queue,
     *,
     once: bool = False,
 ) -> None:
     """Start to test the members of candidates, and do not wait, neither for the candidates.
 
-    Pairs of a row and a member with popcount(row & member) ≥ threshold of the member are appended
-    to the queue. Candidates that had no room are left out: `candidates.length` tells.
+    Pairs of a row and a member whose codes differ in few enough bits are appended to the queue.
+    Candidates that had no room are left out: `candidates.length` tells.
 
     Parameters
     ----------
     rows : cupy.ndarray of shape (n_rows, bits / 32), uint32
     candidates : Queue
         Pairs of a row and a unit, as a join appends them.
-    begins, ends : cupy.ndarray of shape (n_units,), int32
-        Unit u holds the members ``begins[u]`` to ``ends[u] - 1``.
-    codes : cupy.ndarray of shape (n_members, bits / 32), uint32
-    thresholds : cupy.ndarray of shape (n_members,), int16
+    units : Runs
+    limits : MemberLimits
     queue : Queue
         Takes pairs of a row and a member.
     once : bool
@@ -45,19 +78,23 @@ def launch_members(
     """
     where, card = "launch_members", queue.card
     bits = check_codes(rows, "rows", where)
-    check_codes(codes, "codes", where, bits)
-    check_numbers(begins, "begins", where, np.int32, len(begins))
-    check_numbers(ends, "ends", where, np.int32, len(begins))
-    check_numbers(thresholds, "thresholds", where, np.int16, len(codes))
-    if not len(begins):
+    check_codes(units.codes, "codes", where, bits)
+    check_numbers(units.begins, "begins", where, np.int32, len(units.begins))
+    check_numbers(units.ends, "ends", where, np.int32, len(units.begins))
+    of_each = None if isinstance(limits.whole, int) else limits.whole
+    if of_each is not None:
+        check_numbers(of_each, "limits", where, np.int16, len(units.codes))
+    if not len(units.begins):
         return
+    limit = np.int32(limits.whole if of_each is None else 0)
     card.launch(
-        ("members", "members", {"BITS": bits}),
+        ("members", "members", {"BITS": bits, "FIRST": limits.first_words}),
         card.n_processors * _BLOCKS,
         _THREADS,
         (
             *(rows, candidates.entries, candidates.count, np.uint64(candidates.capacity)),
-            *(begins, ends, codes, thresholds, np.int32(once)),
+            *(units.begins, units.ends, units.slots, units.codes),
+            *(of_each, limit, np.int32(limits.first), np.int32(once)),
             *(queue.entries, queue.count, np.uint64(queue.capacity)),
         ),
     )

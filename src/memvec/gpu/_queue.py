@@ -11,26 +11,32 @@ from memvec.gpu._packages import cupy
 
 
 class Queue:
-    """Room for what passes, and a count that goes on when the room is full.
+    """Room for pairs that pass, and a count that goes on when the room is full.
 
     Parameters
     ----------
     card : Card
     capacity : int
-        How many entries there is room for.
-    width : int
-        How many numbers an entry has: 2 for pairs.
+        How many pairs there is room for.
+    count : cupy.ndarray of shape (1,), uint64, optional
+        Where they are counted.
+    scored : bool
+        Whether pairs have scores.
     """
 
-    def __init__(self, card: Card, capacity: int, width: int = 2) -> None:
-        self.card, self.width = card, width
-        self.entries = card.empty("A queue of what passes", (max(capacity, 1), width), np.int32)
-        self.count = card.empty("A queue of what passes", (1,), np.uint64)
+    def __init__(
+        self, card: Card, capacity: int, *, count: Any = None, scored: bool = False
+    ) -> None:
+        what = "A queue of what passes"
+        self.card, size = card, max(capacity, 1)
+        self.entries = card.empty(what, (size, 2), np.int32)
+        self.scores = card.empty(what, (size if scored else 0,), np.float64)
+        self.count = card.empty(what, (1,), np.uint64) if count is None else count
         self.clear()
 
     @property
     def capacity(self) -> int:
-        """How many entries there is room for."""
+        """How many pairs there is room for."""
         return int(self.entries.shape[0])
 
     def clear(self) -> None:
@@ -39,10 +45,10 @@ class Queue:
             self.count.fill(0)
 
     def length(self) -> int:
-        """Return how many entries passed, beyond the room too; this waits for the card."""
+        """Return how many pairs passed, beyond the room too; this waits for the card."""
         return int(self.count.get()[0])
 
     def read(self) -> Any:
-        """Return the entries, shape (n, width), in no order; None where they had no room."""
+        """Return the pairs, shape (n, 2), in no order; None where they had no room."""
         n = self.length()
         return self.entries[:n] if n <= self.capacity else None

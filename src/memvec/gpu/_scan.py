@@ -33,18 +33,18 @@ def scan_codes(
     cupy.ndarray of shape (n_passed,), int32
         Numbers of columns, in no order.
     """
-    queue = Queue(card, checks.integer(room, "room", "scan_codes"), width=1)
+    queue = Queue(card, checks.integer(room, "room", "scan_codes"))
     launch_scan(query, columns, thresholds, queue)
     passed = queue.read()
     if passed is None:
-        queue = Queue(card, queue.length(), width=1)
+        queue = Queue(card, queue.length())
         launch_scan(query, columns, thresholds, queue)
         passed = queue.read()
-    return passed[:, 0]
+    return passed[:, 1]
 
 
 def launch_scan(query: Any, columns: Any, thresholds: Any, queue: Queue) -> None:
-    """Start a scan that appends to a queue of width 1, and do not wait; see `scan_codes`."""
+    """Start a scan that appends pairs of 0 and a column, and do not wait; see `scan_codes`."""
     where, card = "scan_codes", queue.card
     bits = check_codes(columns, "columns", where)
     check_codes(query, "query", where, bits)

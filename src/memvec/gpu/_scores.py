@@ -1,57 +1,91 @@
-"""Canonical scores of pairs of int8 rows."""
+"""Canonical scores of pairs of stored rows."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from memvec import checks
-from memvec.gpu._card import Card
 from memvec.gpu._codes import check_numbers, check_rows
+from memvec.gpu._queue import Queue
+from memvec.gpu._sources import ENTRY_TYPES
 
 _THREADS, _BLOCKS = 256, 16  # of a block; a multiprocessor
-_LANES = 8
-_CHUNK = 16  # bytes that a lane reads at a time
+#: Bytes that rows of int8 take a multiple of: a lane reads so many at a time.
+CHUNK = 16
 
 
-def score_int8_pairs(
-    left: Any, left_scales: Any, right: Any, right_scales: Any, pairs: Any, card: Card
-) -> Any:
-    """Return the canonical scores float64(x·y) · (s_x · s_y) of given pairs.
+class CardRows(NamedTuple):
+    """Rows as they are stored, on a card.
+
+    Attributes
+    ----------
+    data : cupy.ndarray of shape (n_rows, width)
+        float32, float16 or int8; zeros follow the entries of int8 up to a multiple of 16.
+    scales : cupy.ndarray of shape (n_rows,), float64, or None
+        s = 1/‖row‖; None for float32.
+    places : cupy.ndarray of shape (n_named,), int32, or None
+        Where the rows lie that pairs name; None where their names are places.
+    """
+
+    data: Any
+    scales: Any
+    places: Any = None
+
+
+def stored_width(dim: int, dtype: str) -> int:
+    """Return how many entries a stored row of a dimension takes."""
+    return -(-dim // CHUNK) * CHUNK if dtype == "int8" else dim
+
+
+def launch_scores(
+    left: CardRows,
+    right: CardRows,
+    pairs: Queue,
+    lowest: float,
+    queue: Queue,
+    *,
+    allowed: Any = None,
+) -> None:
+    """Start to score pairs, and do not wait, neither for the pairs.
+
+    The canonical score is (x·y) · (s_x · s_y). Pairs that reach the lowest are appended, with their
+    scores; on the right, by the place of the row.
 
     Parameters
     ----------
-    left, right : cupy.ndarray of shape (n, padded_dim), int8
-        Zeros follow the entries up to a multiple of 16.
-    left_scales, right_scales : cupy.ndarray of shape (n,), float64
-        s = 1/‖row‖.
-    pairs : cupy.ndarray of shape (n_pairs, 2), int32
-        Rows of `left` and of `right`, as a join returns them.
-    card : Card
-
-    Returns
-    -------
-    cupy.ndarray of shape (n_pairs,), float64
+    left, right : CardRows
+        Stored alike.
+    pairs : Queue
+        Rows of `left` and of `right`.
+    lowest : float
+    queue : Queue
+        Takes pairs and scores.
+    allowed : cupy.ndarray of shape (n_right,), uint8, optional
+        Whether the row of each place may be in a pair; all may without it.
     """
-    where = "score_int8_pairs"
-    check_rows(left, "left", where, np.int8)
-    check_rows(right, "right", where, np.int8)
-    check_rows(pairs, "pairs", where, np.int32)
-    check_numbers(left_scales, "left_scales", where, np.float64, len(left))
-    check_numbers(right_scales, "right_scales", where, np.float64, len(right))
-    dim = int(left.shape[1])
-    if dim % _CHUNK or right.shape[1] != dim or pairs.shape[1] != 2:
-        expected = "of rows of one length, a multiple of 16, with pairs of two numbers"
-        got = f"shapes {left.shape}, {right.shape}, {pairs.shape}"
+    where, card = "launch_scores", queue.card
+    dtype = str(left.data.dtype)
+    for name, rows in (("left", left), ("right", right)):
+        check_rows(rows.data, name, where, left.data.dtype)
+        if rows.scales is not None:
+            check_numbers(rows.scales, f"{name} scales", where, np.float64, len(rows.data))
+    width = int(left.data.shape[1])
+    if right.data.shape[1] != width or width != stored_width(width, dtype):
+        expected = "rows of one length, of int8 a multiple of 16"
+        got = f"shapes {left.data.shape}, {right.data.shape}"
         raise checks.bad_value("left", where, expected, got)
-    n_pairs = len(pairs)
-    scores = card.empty("Scores", (n_pairs,), np.float64)
-    if n_pairs:
-        blocks = -(-n_pairs * _LANES // _THREADS)
-        grid = min(blocks, card.n_processors * _BLOCKS)
-        rows = left, left_scales, right, right_scales, np.int32(dim // _CHUNK)
-        card.launch(
-            ("scores", "score_int8", {}), grid, _THREADS, (*rows, pairs, np.int64(n_pairs), scores)
-        )
-    return scores
+    card.launch(
+        ("scores", "score", {"STORED": ENTRY_TYPES[dtype]}),
+        min(-(-pairs.capacity * 8 // _THREADS), card.n_processors * _BLOCKS),
+        _THREADS,
+        (
+            *(left.data, left.scales, left.places),
+            *(right.data, right.scales, right.places),
+            *(np.int32(width), allowed),
+            *(pairs.entries, pairs.count, np.uint64(pairs.capacity)),
+            *(np.float64(lowest), queue.entries, queue.scores),
+            *(queue.count, np.uint64(queue.capacity)),
+        ),
+    )

@@ -9,9 +9,14 @@ from memvec import checks
 #: A kernel compares or makes codes of a whole number of so many bits; zero bits count for nothing.
 BITS_STEP = 256
 #: The shortest and the longest code.
-LENGTHS = (256, 2048)
+LENGTHS = (64, 2048)
 #: Names of kernels, as `compile_kernel` takes them.
-KERNELS = ("encode", "join_mma", "join_popcount", "join_wgmma", "members", "scan", "scores")
+KERNELS = (
+    *("above", "encode", "join_mma", "join_popcount", "join_wgmma", "members", "scan", "scores"),
+    *("solve", "store"),
+)
+#: How kernels number the types of entries.
+ENTRY_TYPES = {"float32": 0, "float16": 1, "int8": 2, "float64": 3}
 
 _WGMMA_ROWS, _WGMMA_COLUMNS, _WGMMA_MOST_TILES = 64, 128, 8
 _MMA_COLUMNS, _POPCOUNT_COLUMNS = 128, 32
@@ -77,20 +82,36 @@ def join_shape(kernel: str, bits: int) -> Shape:
     return Shape({"BITS": bits}, _POPCOUNT_COLUMNS, 128, 0)
 
 
-def kernel_macros(kernel: str, length: int) -> dict[str, int]:
+def kernel_macros(kernel: str, length: int, **given: int) -> dict[str, int]:
     """Return the sizes that a kernel is compiled for, for codes of `length` entries.
+
+    Parameters
+    ----------
+    kernel : str
+        One of `KERNELS`.
+    length : int
+        Entries of a code.
+    **given : int
+        Other sizes than the usual ones; see the head of the kernel.
 
     Examples
     --------
     >>> kernel_macros("encode", 384)
-    {'BITS': 512, 'LENGTH': 384}
+    {'BITS': 512, 'CODED': 384, 'LENGTH': 384}
     >>> kernel_macros("join_wgmma", 1024)
     {'BITS': 1024, 'TILES': 8, 'WARPGROUPS': 3}
     """
     kernel = checks.choice(kernel, "kernel", "kernel_macros", KERNELS)
     bits = code_bits(check_length(length, "kernel_macros"))
-    if kernel == "scores":
-        return {}
-    if kernel == "encode":
-        return {"BITS": bits, "LENGTH": length}
-    return join_shape(kernel, bits).macros
+    if kernel.startswith("join"):
+        return join_shape(kernel, bits).macros
+    usual = {
+        "above": {},
+        "encode": {"BITS": bits, "CODED": length, "LENGTH": length},
+        "members": {"BITS": bits, "FIRST": 0},
+        "scan": {"BITS": bits},
+        "scores": {"STORED": ENTRY_TYPES["int8"]},
+        "solve": {"SIZE": 8},
+        "store": {"GIVEN": ENTRY_TYPES["float32"], "STORED": ENTRY_TYPES["int8"]},
+    }
+    return usual[kernel] | given

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -53,6 +55,19 @@ def checked_config(config: IndexConfig | None, dim: int, where: str) -> IndexCon
         expected = f"at most the dimension, {dim}"
         raise checks.bad_value("pca_dim", "IndexConfig", expected, config.pca_dim)
     return config
+
+
+def config_of_device(config: IndexConfig, dim: int, where: str) -> IndexConfig:
+    """Return a configuration for a device that compares whole balanced codes, and nothing else."""
+    if config.codes not in ("auto", "balanced"):
+        expected = "one with codes 'auto' or 'balanced' for a device"
+        raise checks.bad_value("config", where, expected, f"codes {config.codes!r}")
+    balanced = dataclasses.replace(config, codes="balanced")
+    words = balanced.n_code_words(dim if config.pca_dim is None else config.pca_dim)
+    chosen: dict[str, Any] = {"unit_words": words, "member_words": words, "member_bits": 1}
+    chosen |= {"levels": 1, "units_per_vector": 1, "center": False}
+    left_open = {name: value for name, value in chosen.items() if getattr(config, name) == "auto"}
+    return dataclasses.replace(balanced, **left_open)
 
 
 def checked_similarities(

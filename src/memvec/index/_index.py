@@ -29,6 +29,7 @@ from memvec.index._arguments import (
     checked_ids,
     checked_rows,
     checked_similarities,
+    config_of_device,
 )
 from memvec.index._build import BuildPromise, build_parts
 from memvec.index._config import IndexConfig
@@ -63,6 +64,7 @@ from memvec.search import (
     Source,
     TopHits,
     UnitSource,
+    check_device,
     explain,
     find_nearest,
     find_range,
@@ -137,6 +139,7 @@ class Index:
         held_out: ArrayLike | None = None,
         config: IndexConfig | None = None,
         machine: MachineCosts | None = None,
+        device: str = "cpu",
         progress: bool | None = None,
     ) -> Index:
         """Build an index.
@@ -177,10 +180,14 @@ class Index:
             Fixes parts of the design.
         machine : MachineCosts, optional
             What the steps of a search cost on the machine that will run it.
+        device : str
+            Where the index is searched: "cpu", "cuda", or "cuda:1" and so on. For a GPU, codes are
+            balanced, and whole codes of units and members are tested.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
         where = "Index.build"
+        device = check_device(device, where)
         metric = checked_metric(metric, where)
         similarity = checked_level(metric, similarity, radius, 0.7, where)
         miss_rate = checks.miss_rate(miss_rate, where)
@@ -200,8 +207,11 @@ class Index:
         reserve = None if held_out is None else checked_rows(held_out, asked, len(rows), where)
         costs = MachineCosts() if machine is None else machine
         made = checked_config(config, dim, where)
+        if device != "cpu":
+            made = config_of_device(made, dim, where)
         promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed, metric)
-        return cls(build_parts(rows, promise, asked, reserve, made, costs, progress))
+        index = cls(build_parts(rows, promise, asked, reserve, made, costs, progress))
+        return index if device == "cpu" else index.to(device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder, replacing an index that is there.
@@ -225,7 +235,9 @@ class Index:
         solve_ahead(self._parts, path, save_index(self, path))
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], *, verify: bool = False) -> Index:
+    def open(
+        cls, path: str | os.PathLike[str], *, verify: bool = False, device: str = "cpu"
+    ) -> Index:
         """Open a saved index, memory-mapped.
 
         Whatever the folder holds, this is an index that can be searched, or an error: all settings,
@@ -239,8 +251,12 @@ class Index:
         verify : bool, default False
             Also read vectors, memory vectors and codes, and compare their checksums. A bit that
             flipped in them can change what is found.
+        device : str
+            Where it is searched, as in :meth:`to`.
         """
-        return cls(load_parts(path, verify=verify)[0], Path(path).absolute())
+        device = check_device(device, "Index.open")
+        index = cls(load_parts(path, verify=verify)[0], Path(path).absolute())
+        return index if device == "cpu" else index.to(device)
 
     def range_search(
         self,
@@ -932,13 +948,16 @@ class Index:
     def to(self, device: str) -> Index:
         """Return the same index, searched on a device.
 
-        Ranges and the nearest are searched there. Explanations, searches by `threshold` or `units`,
-        and the watch for drift use the units in the memory of this machine.
+        Ranges, the nearest and joins are found there. Explanations, searches by `threshold` or
+        `units`, and the watch for drift use the units in the memory of this machine.
 
         Parameters
         ----------
         device : str
-            "cpu", or one that was registered (:func:`memvec.search.register_device`).
+            "cpu", "cuda" for the first GPU, "cuda:1" for the second, and so on, or one that was
+            registered (:func:`memvec.search.register_device`). A GPU needs balanced codes
+            (``IndexConfig(codes="balanced")``); a copy of the index lies on it, and answers are
+            those of the CPU, bit for bit.
 
         Examples
         --------

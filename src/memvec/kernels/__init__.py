@@ -4,14 +4,20 @@ from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
 from memvec.kernels._cascade import (
     BLOCK,
+    CODE_STAGE,
+    FINE_STAGE,
+    GROUP_STAGE,
     N_STAGES,
     PREFIX_STAGE,
     STAGES_BEFORE_FINE,
+    UNIT_STAGE,
     search_codes,
+    tests_whole_codes,
 )
 from memvec.kernels._codes import WORD, balance_rows, disagreement, encode_rows, quantise_query
 from memvec.kernels._cuda import cuda_source
-from memvec.kernels._fine import encode_fine
+from memvec.kernels._fine import encode_fine, fine_limit, fine_queries, members_by_fine_codes
+from memvec.kernels._lines import stage_lines
 from memvec.kernels._nearby import nearest_of_groups, second_of_units
 from memvec.kernels._nearest import try_units
 from memvec.kernels._place import private_folder
@@ -51,7 +57,10 @@ __all__ = [
     "ALL_ALLOWED",
     "ANYTHING",
     "BLOCK",
+    "CODE_STAGE",
     "EIGENVALUE_CUT",
+    "FINE_STAGE",
+    "GROUP_STAGE",
     "MATCH_SLACK",
     "N_COUNTS",
     "N_STAGES",
@@ -59,6 +68,7 @@ __all__ = [
     "RADIX",
     "ROW_TYPES",
     "STAGES_BEFORE_FINE",
+    "UNIT_STAGE",
     "WORD",
     "Room",
     "StoredRows",
@@ -79,7 +89,10 @@ __all__ = [
     "encode_fine",
     "encode_rows",
     "estimate_scores",
+    "fine_limit",
+    "fine_queries",
     "float32_slack",
+    "members_by_fine_codes",
     "nearest_of_groups",
     "private_folder",
     "quantise_query",
@@ -96,6 +109,8 @@ __all__ = [
     "second_of_units",
     "solve_units",
     "some_rows",
+    "stage_lines",
     "sum_units",
+    "tests_whole_codes",
     "try_units",
 ]

@@ -7,11 +7,14 @@ from pathlib import Path
 _FOLDER = Path(__file__).parent / "cuda"
 # What a source needs before it.
 _BEFORE = {
+    "above": ("rows",),
     "join_mma": ("survivors",),
     "join_popcount": ("survivors",),
     "join_wgmma": ("survivors",),
     "members": ("codes",),
     "scan": ("codes",),
+    "scores": ("rows",),
+    "store": ("rows",),
 }
 
 

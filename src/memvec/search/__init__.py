@@ -3,7 +3,7 @@
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.search._bounds import BoundedSearch, Caps
 from memvec.search._centring import SHIFT_ARRAYS, Centring
-from memvec.search._code_units import CodeUnits
+from memvec.search._code_units import CodeUnits, StageLines
 from memvec.search._explain import Explanation, StageView, stage_views
 from memvec.search._float_units import FloatUnits
 from memvec.search._groups import Components, Grouping
@@ -44,6 +44,7 @@ from memvec.search._source import (
     Source,
     UnitSource,
     are_few,
+    check_device,
     register_device,
     source_on,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "SimilarPair",
     "SimilarPairs",
     "Source",
+    "StageLines",
     "StageView",
     "Target",
     "TopHits",
@@ -84,6 +86,7 @@ __all__ = [
     "Units",
     "Work",
     "are_few",
+    "check_device",
     "compare_scopes",
     "expected_missed",
     "explain",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -15,16 +15,27 @@ from memvec.codes import CodeSpace, FineCodes
 from memvec.guarantee import Thresholds
 from memvec.kernels import (
     ALL_ALLOWED,
+    CODE_STAGE,
+    FINE_STAGE,
+    GROUP_STAGE,
     N_STAGES,
     PREFIX_STAGE,
+    STAGES_BEFORE_FINE,
+    UNIT_STAGE,
+    WORD,
     Room,
     StoredRows,
     calibrate_codes,
     centre_queries,
     estimate_scores,
+    fine_limit,
+    fine_queries,
+    members_by_fine_codes,
     room_for,
     search_blocks,
     search_codes,
+    stage_lines,
+    tests_whole_codes,
 )
 from memvec.matches import Matches
 from memvec.search._centring import Centring
@@ -37,6 +48,23 @@ _MOST_CODE_SLACK = 4.5
 # A unit whose members cancel has no scale.
 _LEAST_SCALE = np.float32(1e-30)
 _UNFRAMED = np.empty((0, 2), dtype=np.float32)
+
+
+class StageLines(NamedTuple):
+    """Lines of thresholds of a stage: a code differs in 2p ≤ base − factor · scale bits by one."""
+
+    bases: Float32Array
+    factors: Float32Array
+
+    def most_different(self, scales: Any) -> Any:
+        """Return in how many bits codes of given scales may differ: ⌊limit/2⌋, as float32.
+
+        `scales` may lie on a device: every operation is one of its own, rounded once.
+        """
+        limit = self.bases[0] - scales * self.factors[0]
+        for base, factor in zip(self.bases[1:], self.factors[1:], strict=True):
+            limit = np.maximum(limit, base - scales * factor)
+        return np.floor(limit * np.float32(0.5))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +199,61 @@ class CodeUnits:
     def n_prefix(self) -> int:
         """Words of a member's code that are tested first."""
         return len(self.prefix) // int(self.units.run_offsets[-1])
+
+    @property
+    def n_unit_words(self) -> int:
+        """Words of a unit's code that are tested."""
+        if self.units.n_groups:
+            return len(self.unit_runs) // self.units.n_tested
+        return int(self.top_blocks.shape[1])
+
+    @property
+    def tests_whole_codes(self) -> bool:
+        """Whether whole codes of members are tested."""
+        return bool(tests_whole_codes(self.n_prefix, self.codes.shape[1], len(self.fine) > 0))
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether codes are balanced: then all queries have the same lines of thresholds."""
+        return self.space.top < 0
+
+    def balanced_lines(self, thresholds: Thresholds) -> tuple[StageLines, ...]:
+        """Return the lines of thresholds of every query, by stage, but for fine codes.
+
+        Every level of a balanced query is 1: Σv and Σv² are the bits that are compared.
+        """
+        at, slack = thresholds.for_kernel
+        bits = np.minimum(WORD * np.arange(1, self.space.n_words + 1), self.space.n_bits)
+        sums = bits.astype(np.float32)
+        words = [self.space.n_words] * STAGES_BEFORE_FINE
+        words[UNIT_STAGE], words[PREFIX_STAGE] = self.n_unit_words, self.n_prefix
+        test = slack, at, np.float32(self.space.gain), self._scale_ranges
+        found = []
+        for stage in (GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE):
+            bases, factors = np.empty((2, len(at)), dtype=np.float32)
+            n_lines = stage_lines(stage, words[stage], sums, sums, test, bases, factors)
+            found.append(StageLines(bases[:n_lines], factors[:n_lines]))
+        return tuple(found)
+
+    def keep_fine(self, queries: Float32Array, found: Matches, thresholds: Thresholds) -> Matches:
+        """Return the matches whose fine codes pass; all where there are none.
+
+        `found` are the matches of a search that leaves fine codes out, by key.
+        """
+        if not len(self.fine):
+            return found
+        at, slack = thresholds.for_kernel
+        flips, codes, scales, noise, n_levels = self._fine_tests
+        entries, offsets, steps = fine_queries(queries, flips, n_levels)
+        kept = np.zeros(len(found.ids), dtype=bool)
+        nothing: Any = self.vectors.for_kernel[0][:0]
+        for query, (start, stop) in enumerate(pairwise(found.offsets.tolist())):
+            rows = self.units.places[found.ids[start:stop]].astype(np.int32)
+            limit = fine_limit(slack[FINE_STAGE], at, noise, steps[query])
+            passing, given = rows.copy(), (entries[query], offsets[query], limit, nothing)
+            n_passing = members_by_fine_codes(passing, codes, scales, *given)
+            kept[start:stop] = np.isin(rows, passing[:n_passing])
+        return found.kept(kept)
 
     def search(
         self,

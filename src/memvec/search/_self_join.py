@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from memvec.guarantee import Plan
+from memvec.guarantee import Plan, Thresholds
 from memvec.kernels import blocks
 from memvec.matches import Matches
 from memvec.progress import progress_bar
@@ -30,6 +30,20 @@ class Pairs(NamedTuple):
     left: IntArray
     right: IntArray
     scores: Float32Array
+
+
+@runtime_checkable
+class JoinsItself(Protocol):
+    """A source that finds similar pairs of its own rows faster than query by query."""
+
+    def own_pairs(
+        self,
+        similarity: float,
+        thresholds: Thresholds | None,
+        allowed: BoolArray,
+        progress: bool | None,
+    ) -> Iterator[Pairs] | None:
+        """Yield each pair of rows above a similarity once, left < right; None if it does not."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +135,10 @@ class SelfJoin:
         Rows of a scope are queries to it and to the scopes behind it; within a scope, a pair counts
         when it is found from its first row.
         """
+        own = self._own_pairs()
+        if own is not None:
+            yield from own
+            return
         total = sum(len(_rows_of(scope)) for scope in self.scopes)
         with progress_bar("joining", total, self.progress) as advance:
             for number, scope in enumerate(self.scopes):
@@ -128,6 +146,15 @@ class SelfJoin:
                 for start, stop in blocks(len(rows), self._at_once):
                     yield self._pairs_of(number, rows[start:stop])
                     advance(stop - start)
+
+    def _own_pairs(self) -> Iterator[Pairs] | None:
+        """Return the pairs of a single source that joins itself; None for others."""
+        if len(self.scopes) > 1 or self.scopes[0].keys is not None:
+            return None
+        source, _, allowed = self.scopes[0]
+        if not isinstance(source, JoinsItself):
+            return None
+        return source.own_pairs(self.similarity, self.plan.thresholds, allowed, self.progress)
 
     def _pairs_of(self, number: int, rows: IntArray) -> Pairs:
         """Return the pairs of some rows of a scope with rows behind them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from typing import ClassVar, Protocol
 
 import numpy as np
@@ -157,26 +158,38 @@ class UnitSource:
         return stage_views(self.cascade, query[np.newaxis], place, thresholds)
 
 
-# How units get to a device, by its name; the room that knows a device registers it on import.
-_DEVICES: dict[str, Callable[[UnitSource], Source]] = {"cpu": lambda source: source}
+# How units get to a device, by its kind; the room that knows a kind registers it on import.
+_DEVICES: dict[str, Callable[[UnitSource, str], Source]] = {"cpu": lambda source, _: source}
+# Rooms above this one, imported when a device of their kind is first asked for.
+_ROOMS = {"cuda": "memvec.gpu"}
 
 
-def register_device(name: str, make: Callable[[UnitSource], Source]) -> None:
-    """Let units be searched on a device.
+def register_device(kind: str, make: Callable[[UnitSource, str], Source]) -> None:
+    """Let units be searched on a kind of device.
 
     Parameters
     ----------
-    name : str
-        What users call it: ``Index.to(name)``.
+    kind : str
+        What users call it: ``Index.to(kind)``, or ``Index.to("kind:1")`` for one of several.
     make : callable
-        Returns a source that answers like the one it is given.
+        Takes a source and the name of the device, such as ``"kind:1"``; returns a source that
+        answers like the one it is given.
     """
-    _DEVICES[name] = make
+    _DEVICES[kind] = make
+
+
+def check_device(device: object, where: str) -> str:
+    """Return the name of a device whose kind is known."""
+    kind = device.partition(":")[0] if isinstance(device, str) else ""
+    if kind in _ROOMS:
+        import_module(_ROOMS[kind])
+    if kind not in _DEVICES or device == f"{kind}:" or (kind == "cpu" and device != kind):
+        known = " or ".join(repr(name) for name in dict.fromkeys([*_DEVICES, *_ROOMS]))
+        raise checks.bad_value("device", where, known, repr(device))
+    return str(device)
 
 
 def source_on(device: str, source: UnitSource, where: str) -> Source:
     """Return units as a source on a device."""
-    if not isinstance(device, str) or device not in _DEVICES:
-        known = " or ".join(repr(name) for name in _DEVICES)
-        raise checks.bad_value("device", where, known, repr(device))
-    return _DEVICES[device](source)
+    device = check_device(device, where)
+    return _DEVICES[device.partition(":")[0]](source, device)

@@ -25,6 +25,22 @@ __device__ __forceinline__ int seen_in_both(const uint4 (&a)[SHARE], const uint4
     return n;
 }
 
+// Bits in which two codes differ, as a lane sees them; above 2^16, those of the first WORDS words of
+// 64 bits alone.
+template <int WORDS>
+__device__ __forceinline__ int seen_to_differ(const uint4 (&a)[SHARE], const uint4 (&b)[SHARE]) {
+    int n = 0;
+    #pragma unroll
+    for (int s = 0; s < SHARE; s++) {
+        const int low = __popc(a[s].x ^ b[s].x) + __popc(a[s].y ^ b[s].y);
+        const int high = __popc(a[s].z ^ b[s].z) + __popc(a[s].w ^ b[s].w);
+        const int word = 2 * (threadIdx.x % LANES + s * LANES);
+        n += low + high;
+        if (WORDS) n += (word < WORDS ? low << 16 : 0) + (word + 1 < WORDS ? high << 16 : 0);
+    }
+    return n;
+}
+
 // The sum over the lanes that share a code
 __device__ __forceinline__ int sum_of_sharers(int value) {
     #pragma unroll

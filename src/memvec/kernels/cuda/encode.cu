@@ -2,7 +2,8 @@
 //
 //     x  = row, zeros up to LENGTH
 //     x  = mixed(x * flips of the round), round by round
-//     bit i is set where (x_i, -i) is among the LENGTH / 2 largest; -0 equals 0
+//     bit i < CODED is set where (x_i, -i) is among the CODED / 2 largest of these; -0 equals 0
+//     sum = |x_0| + |x_1| + ... over the entries that are coded, in any order
 //
 // mixed: eight runs of LENGTH / 8 entries; entries i of all runs become the entries 8i ... 8i + 7,
 // by an eight-point Walsh-Hadamard transform in a fixed order of additions, each rounded once.
@@ -13,12 +14,12 @@
 // One warp encodes a row. Entry 32 w + l is looked at by lane l, and is bit l of word w. The
 // threshold is found bit by bit: the largest key that LENGTH / 2 keys reach.
 //
-// Compiled for LENGTH (even; a multiple of 8 where there are rounds) and BITS (a multiple of 256,
-// at least LENGTH; bits past LENGTH are 0).
+// Compiled for LENGTH (a multiple of 8 where there are rounds), CODED (even, at most LENGTH) and BITS
+// (a multiple of 256, at least CODED; bits past CODED are 0).
 typedef unsigned int u32;
 const u32 EVERY_LANE = 0xffffffffu;
-const int WARPS = 4, RUN = LENGTH / 8, HALF = LENGTH / 2;
-const int SHARE = (LENGTH + 31) / 32;     // entries of a lane
+const int WARPS = 4, RUN = LENGTH / 8, HALF = CODED / 2;
+const int SHARE = (CODED + 31) / 32;      // entries of a lane
 const int TURNS = (RUN + 31) / 32;        // eights that a lane mixes
 
 __device__ __forceinline__ int sum_of_lanes(int value) {
@@ -74,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) encode(
     int dim, int n_rows,
     const float* __restrict__ flips,    // IN (n_rounds, LENGTH)
     int n_rounds,
-    u32* __restrict__ codes)            // OUT (n_rows, BITS / 32)
+    u32* __restrict__ codes,            // OUT (n_rows, BITS / 32)
+    float* __restrict__ sums)           // OUT (n_rows,), or null
 {
     __shared__ float memory[WARPS][LENGTH];
     const int lane = threadIdx.x % 32;
@@ -85,9 +87,16 @@ extern "C" __global__ void __launch_bounds__(WARPS * 32) encode(
         __syncwarp();
         for (int round = 0; round < n_rounds; round++) mix(values, flips + round * LENGTH, lane);
         u32 key[SHARE];
+        float sum = 0;
         #pragma unroll
         for (int w = 0; w < SHARE; w++)  // no key of a number is 0
-            key[w] = w * 32 + lane < LENGTH ? key_of(values[w * 32 + lane]) : 0;
+            key[w] = w * 32 + lane < CODED ? key_of(values[w * 32 + lane]) : 0;
+        if (sums) {
+            for (int i = lane; i < CODED; i += 32) sum += fabsf(values[i]);
+            for (int other = 1; other < 32; other *= 2)
+                sum += __shfl_xor_sync(EVERY_LANE, sum, other);
+            if (lane == 0) sums[row] = sum;
+        }
         __syncwarp();
 
         u32 threshold = 0;

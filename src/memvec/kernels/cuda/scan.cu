@@ -16,8 +16,8 @@ extern "C" __global__ void __launch_bounds__(256) scan(
     const uint4* __restrict__ columns,        // IN (n_columns, CHUNKS)
     int n_columns,
     const short* __restrict__ thresholds,     // IN (n_columns,)
-    int* passed,                              // OUT (capacity,): numbers of columns
-    u64* count,                               // OUT how many pass, in `passed` or beyond its end
+    int2* pairs,                              // OUT (capacity,): 0, number of the column
+    u64* count,                               // OUT how many pass, in `pairs` or beyond its end
     u64 capacity)
 {
     const int lane = threadIdx.x % 32, part = lane % LANES;
@@ -48,6 +48,6 @@ extern "C" __global__ void __launch_bounds__(256) scan(
         const u32 lanes = __ballot_sync(EVERY_LANE, passes);
         if (!lanes) continue;
         const u64 at = place_in_queue(count, lanes);
-        if (passes && at < capacity) passed[at] = (int)own;
+        if (passes && at < capacity) pairs[at] = make_int2(0, (int)own);
     }
 }

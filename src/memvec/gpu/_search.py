@@ -1,0 +1,184 @@
+"""Searches of units on a card: columns, units, members, scores, without a wait between them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memvec.gpu._join import launch_join
+from memvec.gpu._members import launch_members
+from memvec.gpu._packages import cupy
+from memvec.gpu._queue import Queue
+from memvec.gpu._scan import launch_scan
+from memvec.gpu._scores import CardRows, launch_scores
+from memvec.gpu._units import CardUnits, Limits
+from memvec.kernels import MATCH_SLACK
+from memvec.matches import N_COUNTS, Matches
+from memvec.types import Float64Array, IntArray
+
+# Pairs that a search has room for at first, at each step; and at most, before queries are shared
+# out over several searches: 1 GiB.
+_ROOM, _MOST_ROOM = 1 << 20, 1 << 27
+#: Queries that are searched at the same time.
+QUERIES_AT_ONCE = 1 << 14
+
+
+class Asked(NamedTuple):
+    """Queries on a card.
+
+    Attributes
+    ----------
+    rows : CardRows
+        Stored like the rows that are searched.
+    codes : cupy.ndarray of shape (n_queries, bits / 32), uint32
+    """
+
+    rows: CardRows
+    codes: Any
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def some(self, start: int, stop: int) -> Asked:
+        """Return some of the queries."""
+        data, scales, _ = self.rows
+        part = CardRows(data[start:stop], None if scales is None else scales[start:stop])
+        return Asked(part, self.codes[start:stop])
+
+
+class Steps:
+    """Queues between the steps of a search: columns, units, members, hits."""
+
+    def __init__(self, units: CardUnits, room: int) -> None:
+        self._card = units.card
+        self.counts = units.card.empty("Counts", (4,), np.uint64)
+        self.queues = [
+            Queue(units.card, room, count=self.counts[step : step + 1], scored=step == 3)
+            for step in range(4)
+        ]
+
+    def clear(self) -> None:
+        """Forget what was found."""
+        self.counts.fill(0)
+
+    def launch(
+        self,
+        units: CardUnits,
+        limits: Limits,
+        asked: Asked,
+        lowest: float,
+        *,
+        allowed: Any = None,
+    ) -> None:
+        """Start a search that appends to the queues, and do not wait."""
+        columns, passed, members, hits = self.queues
+        codes = units.as_columns_see(asked.codes)
+        if len(asked) == 1:
+            launch_scan(codes, units.columns, limits.columns, columns)
+        else:
+            launch_join(codes, units.columns, limits.columns, columns)
+        candidates = columns
+        if units.groups is not None and limits.units is not None:
+            seen = units.as_units_see(asked.codes)
+            launch_members(seen, columns, units.groups, limits.units, passed)
+            candidates = passed
+        launch_members(asked.codes, candidates, units.units, limits.members, members)
+        launch_scores(asked.rows, units.rows, members, lowest, hits, allowed=allowed)
+
+    def grow(self, counts: Any, most: int = 1 << 40) -> bool | None:
+        """Make room for what had none; None where all had room, False where it would be too much.
+
+        Steps behind one that had no room have seen too little; their turn comes later.
+        """
+        for step, n in enumerate(counts.tolist()):
+            queue = self.queues[step]
+            if n > queue.capacity:
+                if n > most:
+                    return False
+                room, count = int(n) + int(n) // 8, queue.count
+                self.queues[step] = Queue(self._card, room, count=count, scored=step == 3)
+                return True
+        return None
+
+
+def search_units(
+    units: CardUnits, limits: Limits, asked: Asked, similarity: float, *, allowed: Any = None
+) -> Matches:
+    """Return everything above a similarity that passes.
+
+    Parameters
+    ----------
+    units : CardUnits
+    limits : Limits
+        Of the thresholds.
+    asked : Asked
+        The queries.
+    similarity : float
+    allowed : cupy.ndarray of shape (n_rows,), uint8, optional
+        By place; all may be hits without it.
+    """
+    steps, found, start, size = Steps(units, _ROOM), [], 0, QUERIES_AT_ONCE
+    lowest = similarity - MATCH_SLACK
+    while start < len(asked):
+        some = asked.some(start, start + size)
+        steps.clear()
+        steps.launch(units, limits, some, lowest, allowed=allowed)
+        grown = steps.grow(steps.counts.get(), _MOST_ROOM if len(some) > 1 else 1 << 40)
+        if grown is None:
+            found.append(_matches(units, steps, len(some)))
+            start += len(some)
+        elif not grown:
+            size = -(-len(some) // 2)
+    return Matches.stacked(found)
+
+
+def _matches(units: CardUnits, steps: Steps, n_queries: int) -> Matches:
+    """Return what the queues hold, in order."""
+    columns, passed, members, hits = (
+        queue.entries[: int(n)]
+        for queue, n in zip(steps.queues, steps.counts.get().tolist(), strict=True)
+    )
+    spent = spent_on(units, columns, passed, members, n_queries)
+    scores = steps.queues[3].scores[: len(hits)]
+    ids = units.ids(hits[:, 1])
+    return in_order(hits[:, 0].get(), ids.get(), scores.get(), spent)
+
+
+def in_order(queries: Any, ids: IntArray, scores: Float64Array, spent: IntArray) -> Matches:
+    """Return hits by query, falling score and id; a hit of two units counts once."""
+    order = np.lexsort((ids, -scores, queries))
+    queries, ids, scores = queries[order], ids[order], scores[order]
+    once = np.ones(len(ids), dtype=bool)
+    once[1:] = (ids[1:] != ids[:-1]) | (queries[1:] != queries[:-1])
+    return Matches.of_pairs(queries[once], ids[once], scores[once], spent)
+
+
+def spent_on(units: CardUnits, columns: Any, passed: Any, members: Any, n_queries: int) -> IntArray:
+    """Return what queries took: tests and visits of units, codes of members, exact products.
+
+    Rows that no unit stands for are one unit, which is visited without a test.
+    """
+    xp, n_tested, n_groups = cupy(), units.n_tested, len(units.group_scales)
+    n_singles = len(units.units.begins) - n_tested
+    spent = np.zeros((n_queries, N_COUNTS), dtype=np.int64)
+    spent[:, 0], candidates = n_groups or n_tested, columns
+    if units.groups is not None:
+        groups = columns[columns[:, 1] < n_groups]
+        sizes = (units.groups.ends - units.groups.begins)[groups[:, 1]]
+        spent[:, 0] += _added(groups[:, 0], sizes, n_queries)
+        candidates = passed
+    tested = candidates[candidates[:, 1] < n_tested]
+    sizes = (units.units.ends - units.units.begins)[tested[:, 1]]
+    spent[:, 1] = _added(tested[:, 0], xp.ones_like(sizes), n_queries) + (n_singles > 0)
+    spent[:, 2] = _added(tested[:, 0], sizes, n_queries) + n_singles
+    spent[:, 3] = spent[:, 2]
+    spent[:, 4] = _added(members[:, 0], xp.ones_like(members[:, 0]), n_queries)
+    return spent
+
+
+def _added(queries: Any, numbers: Any, n_queries: int) -> Any:
+    if not len(queries):
+        return 0
+    added = cupy().bincount(queries, weights=numbers, minlength=n_queries)
+    return added.get().astype(np.int64)

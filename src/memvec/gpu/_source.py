@@ -1,0 +1,189 @@
+"""The GPU as a source: the units of an index, searched on a card."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import numpy as np
+
+from memvec.cache import Cache
+from memvec.gpu._card import find_card
+from memvec.gpu._one import OneQuery
+from memvec.gpu._own_pairs import joins_itself, own_pairs
+from memvec.gpu._packages import cupy
+from memvec.gpu._products import QUERIES_AT_ONCE, pairs_above
+from memvec.gpu._scores import CardRows, stored_width
+from memvec.gpu._search import Asked, in_order, search_units
+from memvec.gpu._units import CardUnits, Limits, limits_of, units_on_card
+from memvec.guarantee import Thresholds
+from memvec.kernels import ALL_ALLOWED, ANYTHING
+from memvec.matches import N_COUNTS, Matches
+from memvec.progress import progress_bar
+from memvec.search import CodeUnits, Pairs, UnitSource, are_few, register_device
+from memvec.types import BoolArray, Float32Array
+
+# Limits of plans that are kept: at most so many bytes of the card.
+_KEPT_LIMITS = 1 << 28
+
+
+def _bytes_of(limits: Limits) -> int:
+    return int(limits.columns.nbytes) + 1024
+
+
+@dataclass(frozen=True, eq=False)
+class CardSource(UnitSource):
+    """The units of an index, searched on a card; ids and scores are those of the CPU.
+
+    By thresholds, codes are tested and rows scored on the card. What misses nothing compares all
+    rows there, by products of matrices in halves whose candidates are scored exactly. Questions
+    about few rows, or about every row whatever its score, are answered by the CPU.
+
+    Attributes
+    ----------
+    moved : CardUnits
+        What lies on the card.
+    """
+
+    moved: CardUnits
+    _limits: Cache[bytes, Limits] = field(
+        default_factory=lambda: Cache(_KEPT_LIMITS, _bytes_of), repr=False
+    )
+    _one: OneQuery = field(default_factory=OneQuery, repr=False)
+    _lock: Any = field(default_factory=threading.Lock, repr=False)
+
+    def search(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        thresholds: Thresholds | None,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Matches:
+        """Return everything above a similarity that passes the thresholds; None misses nothing."""
+        if len(allowed):
+            n_allowed = int(np.count_nonzero(allowed))
+            if are_few(n_allowed):
+                return self.compare_all(queries, similarity, threads, allowed)
+            if n_allowed == len(allowed):
+                allowed = ALL_ALLOWED
+        if thresholds is None or thresholds.pass_everything:
+            return self.compare_all(queries, similarity, threads, allowed)
+        with cupy().cuda.Device(self.moved.card.number):
+            limits = self._limits_of(thresholds)
+            if len(queries) == 1 and not len(allowed) and self._one.answers(self.moved):
+                with self._lock:
+                    asked = self._one.asked(self.moved, queries, self._tested(queries))
+                    found = self._one.search(self.moved, limits, asked, similarity)
+            else:
+                asked = self.asked(queries)
+                given = self._allowed_places(allowed)
+                found = search_units(self.moved, limits, asked, similarity, allowed=given)
+        return self._units_by_codes.keep_fine(queries, found, thresholds)
+
+    def compare_all(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        threads: int | None = None,
+        allowed: BoolArray = ALL_ALLOWED,
+        progress: bool | None = False,
+    ) -> Matches:
+        """Return everything above a similarity, by comparing everything that is allowed."""
+        n_allowed = int(np.count_nonzero(allowed)) if len(allowed) else len(self)
+        if similarity == ANYTHING or are_few(n_allowed) or not len(queries):
+            return super().compare_all(queries, similarity, threads, allowed, progress)
+        spent = np.zeros((len(queries), N_COUNTS), dtype=np.int64)
+        spent[:, N_COUNTS - 1] = n_allowed
+        found = []
+        with (
+            cupy().cuda.Device(self.moved.card.number),
+            progress_bar("comparing", len(queries), progress) as advance,
+        ):
+            given = self._allowed_places(allowed)
+            for start in range(0, len(queries), QUERIES_AT_ONCE):
+                some = queries[start : start + QUERIES_AT_ONCE]
+                found.append(self._compared(some, similarity, given, spent[: len(some)]))
+                advance(len(some))
+        return Matches.stacked(found)
+
+    def _compared(
+        self, queries: Float32Array, similarity: float, allowed: Any, spent: Any
+    ) -> Matches:
+        moved, dim = self.moved, queries.shape[1]
+        rows = self._stored(queries)
+        blocks = pairs_above(rows, moved.rows, dim, similarity, moved.card, allowed=allowed)
+        parts = [(pairs[:, 0], moved.ids(pairs[:, 1]), scores) for pairs, scores in blocks]
+        owners, ids, scores = (cupy().concatenate(part).get() for part in zip(*parts, strict=True))
+        return in_order(owners, ids, scores, spent)
+
+    def own_pairs(
+        self,
+        similarity: float,
+        thresholds: Thresholds | None,
+        allowed: BoolArray = ALL_ALLOWED,
+        progress: bool | None = False,
+    ) -> Iterator[Pairs] | None:
+        """Return all pairs of rows above a similarity, block by block; None for other ways.
+
+        A pair is tested from the row of it that lies first on the card, by the unit of the other.
+        """
+        if thresholds is None or thresholds.pass_everything or len(self._units_by_codes.fine):
+            return None
+        if not joins_itself(self.moved):
+            return None
+        return self._own_pairs(similarity, thresholds, allowed, progress)
+
+    def _own_pairs(
+        self, similarity: float, thresholds: Thresholds, allowed: BoolArray, progress: bool | None
+    ) -> Iterator[Pairs]:
+        moved = self.moved
+        with cupy().cuda.Device(moved.card.number):
+            limits, given = self._limits_of(thresholds), self._allowed_places(allowed)
+            for found in own_pairs(moved, limits, similarity, allowed=given, progress=progress):
+                ids = cupy().sort(
+                    cupy().stack([moved.ids(found.left), moved.ids(found.right)]), axis=0
+                )
+                left, right = ids.get()
+                yield Pairs(left, right, found.scores.get().astype(np.float32))
+
+    def asked(self, queries: Float32Array) -> Asked:
+        """Return queries, unit rows, on the card."""
+        tested = cupy().asarray(np.ascontiguousarray(self._tested(queries)))
+        return Asked(self._stored(queries), self.moved.encoded(tested))
+
+    def _tested(self, queries: Float32Array) -> Float32Array:
+        return self._units_by_codes.units.as_tested(queries)
+
+    def _stored(self, queries: Float32Array) -> CardRows:
+        """Return queries on the card, stored like the rows."""
+        stored = self._units_by_codes.units.vectors.like(queries)
+        dim, width = queries.shape[1], stored_width(queries.shape[1], stored.dtype)
+        data = np.zeros((len(queries), width), dtype=stored.data.dtype)
+        data[:, :dim] = stored.data
+        scales = None if stored.is_plain else cupy().asarray(stored.scales)
+        return CardRows(cupy().asarray(data), scales)
+
+    def _limits_of(self, thresholds: Thresholds) -> Limits:
+        key = thresholds.at.tobytes() + thresholds.slack.tobytes()
+        return self._limits.get(key, lambda: limits_of(self.moved, thresholds))
+
+    def _allowed_places(self, allowed: BoolArray) -> Any:
+        """Return by place which rows may be hits; None where all may."""
+        if not len(allowed):
+            return None
+        by_id = cupy().asarray(allowed.view(np.uint8))
+        return by_id if self.moved.keys is None else by_id[self.moved.keys]
+
+    @property
+    def _units_by_codes(self) -> CodeUnits:
+        return cast(CodeUnits, self.cascade)
+
+
+def _on_card(source: UnitSource, device: str) -> CardSource:
+    return CardSource(source.cascade, units_on_card(source.cascade, find_card(device)))
+
+
+register_device("cuda", _on_card)

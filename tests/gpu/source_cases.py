@@ -1,0 +1,110 @@
+"""Indexes of every kind with balanced codes, and what must be the same on a card."""
+
+from functools import cache
+
+import numpy as np
+
+import naive
+from clouds import around
+from memvec import Index, IndexConfig
+from memvec.guarantee import Thresholds
+from memvec.kernels import N_STAGES
+
+DIM = 96
+#: Every layout that a card has to deal with.
+CONFIGS = {
+    "whole codes": IndexConfig(codes="balanced", unit_size=4, unit_words=2, member_words=2),
+    "first words": IndexConfig(codes="balanced", unit_size=6, unit_words=1, member_words=1),
+    "random units": IndexConfig(
+        codes="balanced", assignment="random", unit_size=3, unit_words=2, member_words=1
+    ),
+    "groups": IndexConfig(codes="balanced", levels=2, unit_size=4, group_size=30, unit_words=1),
+    "two homes": IndexConfig(codes="balanced", units_per_vector=2, unit_size=6),
+    "fine codes": IndexConfig(codes="balanced", unit_size=6, member_bits=3, member_words=2),
+    "other bits": IndexConfig(codes="balanced", unit_size=5, code_bits=202),
+    "fewer bits": IndexConfig(codes="balanced", unit_size=5, code_bits=70, rotation="none"),
+    "pca": IndexConfig(codes="balanced", unit_size=5, pca_dim=64, center=True),
+    "designed": IndexConfig(codes="balanced"),
+}
+
+
+@cache
+def rows_and_queries():
+    rng = np.random.default_rng(5)
+    centres = naive.unit_rows(rng.standard_normal((60, DIM)))
+    rows = around(centres, 0.06, 1, 360)
+    rows[7] = rows[3]  # a copy
+    return rows, around(centres, 0.06, 2, 24)
+
+
+@cache
+def index_of(name, dtype="float32"):
+    rows, _ = rows_and_queries()
+    return Index.build(
+        rows, similarity=0.75, miss_rate=0.05, dtype=dtype, config=CONFIGS[name], progress=False
+    )
+
+
+def assert_same(here, there):
+    np.testing.assert_array_equal(here.offsets, there.offsets)
+    np.testing.assert_array_equal(here.ids, there.ids)
+    np.testing.assert_array_equal(here.scores, there.scores)
+    assert here.certificate == there.certificate
+
+
+def assert_same_answers(index, moved):
+    """Ranges, counts, the nearest and membership of one query and of many, at several levels."""
+    rows, queries = rows_and_queries()
+    asked = np.concatenate([queries, rows[:5], -rows[:3]])
+    for similarity in (0.6, 0.75, 0.9, 1.0):
+        for some in (asked, asked[:1], asked[-1:]):
+            here = index.range_search(some, similarity, shadow=0.0)
+            assert_same(here, moved.range_search(some, similarity, shadow=0.0))
+    assert len(here.ids) == 0
+    assert index.range_search(asked, 0.75).counts.sum() > 80
+    for level in ("model", "exact"):
+        here = index.range_search(asked, 0.75, guarantee=level)
+        assert_same(here, moved.range_search(asked, 0.75, guarantee=level))
+    for k in (1, 12):
+        here, there = index.search(asked, k), moved.search(asked, k)
+        np.testing.assert_array_equal(here.ids, there.ids)
+        np.testing.assert_array_equal(here.scores, there.scores)
+    for verify in (True, False):
+        here = index.contains(asked, 0.75, verify=verify)
+        np.testing.assert_array_equal(here, moved.contains(asked, 0.75, verify=verify))
+    np.testing.assert_array_equal(index.count(asked), moved.count(asked))
+    told = moved.explain(queries[0], int(moved.range_search(queries[0]).ids[0]))
+    assert told.returned
+    assert moved.measure(queries, 0.75).n_missed == index.measure(queries, 0.75).n_missed
+
+
+def assert_same_filters(index, moved):
+    """What a filter leaves, many rows and few."""
+    _, queries = rows_and_queries()
+    rng = np.random.default_rng(6)
+    thresholds = Thresholds.one(0.75, np.full(N_STAGES, 2.5))
+    for share in (0.9, 0.6, 0.01):
+        allowed = rng.random(len(index)) < share
+        given = queries, 0.75, thresholds, None, allowed
+        assert_found_the_same(index.source.search(*given), moved.source.search(*given))
+
+
+def assert_found_the_same(here, there):
+    np.testing.assert_array_equal(here.offsets, there.offsets)
+    np.testing.assert_array_equal(here.ids, there.ids)
+    np.testing.assert_array_equal(here.scores, there.scores)
+
+
+def assert_joins_well(index, moved):
+    """Pairs are above the similarity and nearly all; groups are those of the pairs."""
+    exact = moved.self_join(0.75, guarantee="exact")
+    every = set(zip(exact.left.tolist(), exact.right.tolist(), strict=True))
+    found = moved.self_join(0.75)
+    pairs = list(zip(found.left.tolist(), found.right.tolist(), strict=True))
+    assert len(set(pairs)) == len(pairs)
+    assert set(pairs) <= every
+    assert len(pairs) > 0.85 * len(every) > 200
+    scores = dict(zip(zip(exact.left, exact.right, strict=True), exact.scores, strict=True))
+    assert all(scores[pair] == score for pair, score in zip(pairs, found.scores, strict=True))
+    groups = moved.deduplicate(0.97)
+    assert any({group.kept, *group.dropped} >= {3, 7} for group in groups.groups)

@@ -1,0 +1,31 @@
+"""Indexes on a card of NumPy answer like the CPU: the same ids and scores, bit for bit."""
+
+import pytest
+
+from gpu import numpy_card, source_cases
+from gpu.source_cases import CONFIGS, index_of
+
+
+@pytest.fixture
+def card(monkeypatch):
+    return numpy_card.install(monkeypatch)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_answers_are_those_of_the_cpu(card, name):
+    index = index_of(name)
+    moved = index.to("cuda")
+    source_cases.assert_same_answers(index, moved)
+    source_cases.assert_same_filters(index, moved)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_answers_of_stored_rows_are_those_of_the_cpu(card, dtype):
+    index = index_of("whole codes", dtype)
+    source_cases.assert_same_answers(index, index.to("cuda"))
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_joins_find_the_pairs(card, name):
+    index = index_of(name, "int8" if name == "whole codes" else "float32")
+    source_cases.assert_joins_well(index, index.to("cuda"))
