@@ -109,6 +109,10 @@ def test_index_plots_costs_and_scores(index):
     ]
 
 
+def test_a_figure_is_shown_as_an_image(index):
+    assert index.plot()._repr_png_().startswith(b"\x89PNG")
+
+
 def test_index_without_calibration_plots_costs():
     rng = np.random.default_rng(0)
     small = memvec.Index.build(rng.standard_normal((50, 16)), similarity=0.9)

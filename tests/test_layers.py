@@ -41,7 +41,7 @@ OUTSIDE = [
 EVERY_FILE = [*FILES, *sorted(OUTSIDE)]
 OWN = {"memvec", "paper", "benchmarks"}
 # Private by name only, of named tuples and of whatever a notebook shows.
-PROTOCOLS = {"_asdict", "_fields", "_make", "_replace", "_repr_html_"}
+PROTOCOLS = {"_asdict", "_fields", "_make", "_replace", "_repr_html_", "_repr_png_"}
 # Private by name only: the Python manual describes the one, Numba's that of extensions the other.
 DOCUMENTED = {"os._exit", "view._getvalue"}
 # Calls that name what they replace.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from io import BytesIO
 from typing import Any
 
 from memvec.errors import MissingExtraError
@@ -38,7 +39,7 @@ def html_text(text: str) -> str:
 
 
 def new_figure(where: str, width: float = 6.4) -> Any:
-    """Return an empty figure of matplotlib, which is imported here.
+    """Return an empty figure of matplotlib, which is imported here; a notebook shows it.
 
     Parameters
     ----------
@@ -51,4 +52,13 @@ def new_figure(where: str, width: float = 6.4) -> Any:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise MissingExtraError(where, "matplotlib", "plot") from error
-    return Figure(figsize=(width, 3.6), layout="constrained")
+
+    class ShownFigure(Figure):
+        """A figure that a notebook shows without a backend of matplotlib."""
+
+        def _repr_png_(self) -> bytes:
+            image = BytesIO()
+            self.savefig(image, format="png")
+            return image.getvalue()
+
+    return ShownFigure(figsize=(width, 3.6), layout="constrained")
