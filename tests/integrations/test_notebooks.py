@@ -7,7 +7,7 @@ import pytest
 nbclient = pytest.importorskip("nbclient", reason="nbclient, of the group `extras`, is missing")
 nbformat = pytest.importorskip("nbformat", reason="nbformat, of the group `extras`, is missing")
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples" / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
 
 
 def run(path, folder):
