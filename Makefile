@@ -8,9 +8,7 @@ BENCH_READY := $(VENV)/.bench-ready
 # Suites of the extras have needs that do not go with those of the core.
 EXTRAS := .venv-extras
 EXTRAS_READY := $(EXTRAS)/.ready
-# Asynchronous suites of LangChain carry no marks of their own.
-INTEGRATED := -o asyncio_mode=auto -o asyncio_default_fixture_loop_scope=function \
-	--ignore=tests/integrations/test_sklearn.py tests/integrations src/memvec/integrations
+INTEGRATED := --ignore=tests/integrations/test_sklearn.py tests/integrations src/memvec/integrations
 DOCS := .venv-docs
 DOCS_READY := $(DOCS)/.ready
 FUZZED := tests/index/test_strange_folders.py tests/collection/test_fuzz_collection.py
