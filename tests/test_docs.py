@@ -14,7 +14,7 @@ from test_layers import TIERS
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 # Their blocks need other ecosystems: tests/integrations/test_pages.py runs them.
-EXTRA_PAGES = [ROOT / "docs" / "integrations.md"]
+EXTRA_PAGES = [ROOT / "docs" / name for name in ("integrations.md", "migration.md")]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from test_docs import EXTRA_PAGES, run_python
 
-for package in ("datasets", "langchain_core", "polars", "sklearn"):
+for package in ("chromadb", "datasets", "faiss", "hnswlib", "langchain_core", "sklearn"):
     pytest.importorskip(package, reason="of the group extras: make test-extras")
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "integrations"

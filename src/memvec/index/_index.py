@@ -35,6 +35,7 @@ from memvec.index._build import BuildPromise, build_parts
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign
+from memvec.index._faiss import vectors_of_faiss
 from memvec.index._files import check_no_segment, load_parts, save_parts, solve_ahead
 from memvec.index._joins import (
     KeptRow,
@@ -212,6 +213,24 @@ class Index:
         promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed, metric)
         index = cls(build_parts(rows, promise, asked, reserve, made, costs, progress))
         return index if device == "cpu" else index.to(device)
+
+    @classmethod
+    def from_faiss(cls, index: Any, **settings: Any) -> Index:
+        """Build an index of the vectors that a flat or IVF index of FAISS holds.
+
+        Ids are those of FAISS. Scores are its scores, too: inner products become cosines, and L2
+        Euclidean distances, whose squares FAISS gives; see :meth:`Hits.as_faiss`. Vectors must have
+        norm 1 for that; others are refused.
+
+        Parameters
+        ----------
+        index : faiss.IndexFlat or faiss.IndexIVFFlat
+            Of the inner product or of L2, filled by `add`.
+        **settings
+            As in :meth:`build`, but for `vectors` and `metric`.
+        """
+        rows, metric = vectors_of_faiss(index, "Index.from_faiss")
+        return cls.build(rows, metric=metric, **settings)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder, replacing an index that is there.
