@@ -60,10 +60,11 @@ test: lint ## Lint and run the fast tests
 test-all: lint ## Run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n auto
 
-test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; integrations, a notebook; all experiments at the smallest scale
+test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; integrations, a notebook; all experiments at the smallest scale; shards on Ray
 	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
 	$(EXTRAS)/bin/python -m pytest -q -n auto $(INTEGRATED)
 	$(BIN)/python -m pytest -q -n auto -m slow $(REPRODUCED)
+	$(EXTRAS)/bin/python -m pytest -q tests/cluster
 
 test-gpu: $(READY) ## Every kernel on a GPU against its twin; install memvec[gpu12] or [gpu13] in .venv first
 	$(BIN)/python -m pytest -q -m gpu tests/gpu

@@ -29,6 +29,7 @@ EXTRAS = [
     "polars",
     "pyarrow",
     "pydantic",
+    "ray",
     "sklearn",
     "uvicorn",
 ]

@@ -27,7 +27,7 @@ TIERS = [
     {"search"},
     {"index"},
     {"collection", "gpu"},
-    {"client", "images"},
+    {"client", "cluster", "images"},
     {"integrations", "server"},
     {"cli"},
     {"paper"},

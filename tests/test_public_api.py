@@ -30,6 +30,7 @@ ROOMS = [
     "assignment",
     "cli",
     "client",
+    "cluster",
     "codes",
     "collection",
     "constructions",

@@ -11,6 +11,7 @@
     ├── IndexNotFoundError     (FileNotFoundError)  there is no saved index at this path
     ├── LockedError            (BlockingIOError)    a collection is being written by someone else
     ├── StorageError           (OSError)      the disk is full or refuses
+    ├── ShardError             (ConnectionError)  a shard of a cluster does not answer
     ├── DeviceError            (RuntimeError) there is no GPU, no driver, or it refuses
     │   └── DeviceMemoryError  (MemoryError)  a GPU has less free memory than is needed
     ├── ServerError            (RuntimeError) a server refuses, is busy, or cannot be reached
@@ -19,6 +20,8 @@
 Each one is also the builtin that callers expect, so ``except ValueError`` keeps working.
 `DriftWarning` is a warning: a promise may not hold for the queries that come now.
 """
+
+from __future__ import annotations
 
 
 class MemvecError(Exception):
@@ -55,6 +58,23 @@ class LockedError(MemvecError, BlockingIOError):
 
 class StorageError(MemvecError, OSError):
     """The disk is full or refuses; nothing was changed."""
+
+
+class ShardError(MemvecError, ConnectionError):
+    """A shard of a cluster cannot be opened, or does not answer.
+
+    Attributes
+    ----------
+    shard : int
+        Its number.
+    """
+
+    def __init__(self, shard: int, folder: object, reason: str) -> None:
+        super().__init__(f"Shard {shard}, in {folder}, does not answer: {reason}")
+        self.shard, self.folder, self.reason = shard, folder, reason
+
+    def __reduce__(self) -> tuple[type[ShardError], tuple[int, object, str]]:
+        return ShardError, (self.shard, self.folder, self.reason)
 
 
 class DeviceError(MemvecError, RuntimeError):
@@ -127,6 +147,7 @@ __all__ = [
     "MemvecError",
     "MissingExtraError",
     "ServerError",
+    "ShardError",
     "StorageError",
     "UnknownVersionError",
     "damaged",

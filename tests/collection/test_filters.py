@@ -171,7 +171,7 @@ def test_bitmaps_are_kept_per_filter_and_change(tmp_path, monkeypatch):
     monkeypatch.setattr(_filters, "_MOST_KEPT", 1)
     with memvec.open(tmp_path / "c.mv") as collection:
         assert collection.count(np.ones(DIM), where={"x": 7}, guarantee="exact") == [1]
-        assert len(collection._searches._bitmaps._kept) == 1
+        assert len(collection._reading._bitmaps._kept) == 1
 
 
 CHANGES = {

@@ -123,7 +123,7 @@ def _compare(collection):
         assert table.queries.tolist() == sorted(table.queries.tolist())
         asked = np.unique(table.queries)
         known[segment, source] = [segments[source][0][place] for place in asked]
-    n_waiting = _sample.n_represented(state)
+    n_waiting = _sample.represented(state).stop
     represented = state.waiting.keys[:n_waiting][state.waiting.alive[:n_waiting]].tolist()
     # Keys end on a power of two of at most a fiftieth of the items, here two.
     last = state.waiting.keys[-1] + 1 if len(state.waiting.keys) else 0

@@ -5,19 +5,29 @@ from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
 from memvec.collection._ids import checked_metadata
 from memvec.collection._items import Item
-from memvec.collection._opening import open_collection, scratch_collection
+from memvec.collection._opening import given_settings, open_collection, scratch_collection
 from memvec.collection._reading import Stats
 from memvec.collection._repair import Repair, repair_collection
-from memvec.collection._settings import Settings
+from memvec.collection._settings import Settings, settle
+from memvec.collection._shard import Known, Listing, Shard, listed_state
+from memvec.collection._sharded import ShardedCollection
+from memvec.collection._sharded_store import LOSSES, Link, LocalLink, ShardedStore
+from memvec.collection._state import State
 from memvec.collection._streams import Match, MatchBlock, PairBlock, PairStream, RangeStream
+from memvec.collection._waiting import Waiting
 from memvec.search import DuplicateGroup, Duplicates, SimilarPair
 
 __all__ = [
+    "LOSSES",
     "Collection",
     "DuplicateGroup",
     "Duplicates",
     "FileDuplicates",
     "Item",
+    "Known",
+    "Link",
+    "Listing",
+    "LocalLink",
     "Match",
     "MatchBlock",
     "PairBlock",
@@ -25,12 +35,20 @@ __all__ = [
     "RangeStream",
     "Repair",
     "Settings",
+    "Shard",
+    "ShardedCollection",
+    "ShardedStore",
     "SimilarPair",
+    "State",
     "Stats",
+    "Waiting",
     "check_collection",
     "checked_metadata",
     "deduplicate_files",
+    "given_settings",
+    "listed_state",
     "open_collection",
     "repair_collection",
     "scratch_collection",
+    "settle",
 ]

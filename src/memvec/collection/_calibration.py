@@ -22,7 +22,7 @@ from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.collection._segment import Segment
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import CalibrationTable
-from memvec.types import BoolArray
+from memvec.types import BoolArray, IntArray
 
 # Strangers that are asked of a new segment, and the new ones of all others: the lowest of so many
 # living rows. So sealing costs in proportion to what is sealed. More than a sample holds: a fifth
@@ -110,14 +110,21 @@ def _found(
     segment: Segment, living: BoolArray, source: Segment, alive: BoolArray, n_items: int
 ) -> CalibrationTable | None:
     """Return what living strangers of lowest priority find in a segment; None without any."""
-    # No sample goes beyond the cutoff of a segment.
-    limit = min(_ASKED / n_items, segment.cutoff(living))
-    low = np.logical_and.accumulate(source.stranger_priorities < limit)
-    places = np.flatnonzero(low & alive[source.strangers])
+    places = asked_strangers(segment, living, source, alive, n_items)
     if not len(places):
         return None
     table = segment.index.calibration_rows(source.vectors(source.strangers[places]))
     return replace(table, queries=places[table.queries], keys=segment.keys[table.keys])
+
+
+def asked_strangers(
+    segment: Segment, living: BoolArray, source: Segment, alive: BoolArray, n_items: int
+) -> IntArray:
+    """Return the places of living strangers of lowest priority, which a segment is asked for."""
+    # No sample goes beyond the cutoff of a segment.
+    limit = min(_ASKED / n_items, segment.cutoff(living))
+    low = np.logical_and.accumulate(source.stranger_priorities < limit)
+    return np.flatnonzero(low & alive[source.strangers])
 
 
 def write_tables(catalog: Catalog, tables: Iterable[tuple[int, int, PackedTable]]) -> None:
@@ -170,9 +177,14 @@ def _read(catalog: Catalog, key: tuple[int, int]) -> PackedTable | str:
     if found != saved:
         return f"{what} has checksum (CRC-32) {found}, saved was {saved}."
     try:
-        return PackedTable.of(_unpacked(blob), blob)
+        return checked_table(blob)
     except ValueError as error:
         return f"{what} cannot be read: {error}"
+
+
+def checked_table(blob: bytes) -> PackedTable:
+    """Return a table that was packed; a ValueError where it cannot have been."""
+    return PackedTable.of(_unpacked(blob), blob)
 
 
 def _packed(table: CalibrationTable) -> bytes:

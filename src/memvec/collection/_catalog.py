@@ -57,6 +57,8 @@ _LOG_PAGES = 4096
 
 # Changes, keys and segments are counted up to here; damage alone leads to larger numbers.
 LARGEST_NUMBER = 10**15
+# Keys, and numbers of segments, of one shard of several: so many from a multiple of it on.
+NUMBERS_OF_SHARD = 10**11
 
 # Five seconds: readers of WAL wait for nobody except while the log is
 # recovered after a crash.

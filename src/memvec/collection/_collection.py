@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import TracebackType
 from typing import Self, get_args, overload
 
@@ -13,15 +14,16 @@ from memvec.collection._check import check_store
 from memvec.collection._ids import Id, Ids, Rows, checked_ids
 from memvec.collection._items import Item
 from memvec.collection._joins import Fusion, Joins, Keep, order_to_keep
-from memvec.collection._reading import Include, Reading, Stats, checked_include
-from memvec.collection._searches import Online, Searches, Where
+from memvec.collection._reading import Include, Reading, Stats, Where, checked_include
+from memvec.collection._roles import Held, Reader, Writer
+from memvec.collection._searches import Online, Searches
 from memvec.collection._settings import Settings
 from memvec.collection._store import Store
 from memvec.collection._streams import PairStream, RangeStream
 from memvec.collection._writing import Vectors, Writing
 from memvec.constructions import memory_vector
 from memvec.display import html_table, html_text
-from memvec.guarantee import Certificate, Guarantee, Health, Measurement
+from memvec.guarantee import Certificate, Guarantee, Health, Measurement, SolvedPlans
 from memvec.index import share_of_queries
 from memvec.kernels import rounded_rows
 from memvec.metric import Metric, limit_text
@@ -60,16 +62,31 @@ class Collection:
     array([['dog', None]], dtype=object)
     """
 
+    _check: Callable[[], CheckReport]
+
     def __init__(
         self, store: Store, *, verify: bool = True, online: Online = "scan", background: bool = True
     ) -> None:
-        self._store = store
+        solved = None if store.scratch else SolvedPlans(store.folder.absolute())
+        reading = Reading(store, verify=verify)
+        searches = Searches(store, reading, online, solved)
+        solve = searches.solve_ahead
+        self._check = partial(check_store, store)
+        self._take(
+            store,
+            reading,
+            searches,
+            Joins(store, reading, searches),
+            Writing(store, reading, solve, background=background),
+        )
+
+    def _take(
+        self, store: Held, reading: Reader, searches: Searches, joins: Joins, writing: Writer
+    ) -> None:
+        """Begin with these parts."""
+        self._store, self._reading, self._searches = store, reading, searches
+        self._joins, self._writing = joins, writing
         self._closed, self._was = False, ""
-        self._reading = Reading(store, verify=verify)
-        self._searches = Searches(store, self._reading, online)
-        self._joins = Joins(store, self._reading, self._searches)
-        solve = self._searches.solve_ahead
-        self._writing = Writing(store, self._reading, solve, background=background)
 
     def add(
         self,
@@ -717,7 +734,7 @@ class Collection:
         A collection that is too damaged to be opened is checked by ``memvec check``, or by
         :func:`memvec.collection.check_collection`.
         """
-        return check_store(self._store)
+        return self._check()
 
     def refresh(self) -> None:
         """See what was committed since the collection was opened to be read.

@@ -152,14 +152,23 @@ def mark_deleted(catalog: Catalog, keys: Sequence[int]) -> None:
     catalog.execute_many("UPDATE items SET deleted = 1 WHERE key = ?", ((key,) for key in keys))
 
 
-def fresh_ids(catalog: Catalog, n_rows: int, where: str) -> list[Id]:
-    """Return integers above every integer id there is, as long as 64 bits hold them."""
+def largest_integer(catalog: Catalog) -> int:
+    """Return the largest id that is an integer; -1 where there is none."""
     # Every text comes after every integer, in the index too.
     sql = "SELECT id FROM items WHERE deleted = 0 AND id < '' ORDER BY id DESC LIMIT 1"
-    next_key = _next_key(catalog)
     largest: list[tuple[Any, ...]] = catalog.rows(sql)
-    first = max(next_key, largest[0][0] + 1) if largest else next_key
+    return int(largest[0][0]) if largest else -1
+
+
+def fresh_ids(catalog: Catalog, n_rows: int, where: str) -> list[Id]:
+    """Return integers above every integer id there is, as long as 64 bits hold them."""
+    first = max(_next_key(catalog), largest_integer(catalog) + 1)
+    check_fresh(first, n_rows, where)
+    return list(range(first, first + n_rows))
+
+
+def check_fresh(first: int, n_rows: int, where: str) -> None:
+    """Raise where 64 bits do not hold so many integers from one on."""
     if first + n_rows - 1 > LARGEST_ID:
         expected = f"given where fewer than {n_rows} integers of 64 bits are above all others"
         raise checks.bad_value("ids", where, expected, f"none after {first - 1}")
-    return list(range(first, first + n_rows))

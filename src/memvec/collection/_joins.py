@@ -12,13 +12,12 @@ import numpy as np
 
 from memvec import checks
 from memvec.collection._ids import Id
-from memvec.collection._items import Item, ids_of
+from memvec.collection._items import Item
 from memvec.collection._naming import MovedError
 from memvec.collection._question import Question
-from memvec.collection._reading import Reading
+from memvec.collection._roles import Held, Reader
 from memvec.collection._searches import Inquiry, Searches
 from memvec.collection._state import State
-from memvec.collection._store import Store
 from memvec.collection._streams import PairBlock, PairStream
 from memvec.kernels import blocks
 from memvec.metric import scores_of
@@ -35,7 +34,7 @@ _IDS_AT_ONCE = 4096
 class Joins:
     """Searches a collection in itself; what it is given is checked already."""
 
-    def __init__(self, store: Store, reading: Reading, searches: Searches) -> None:
+    def __init__(self, store: Held, reading: Reader, searches: Searches) -> None:
         self._store, self._reading, self._searches = store, reading, searches
 
     def pairs(self, asked: Inquiry, collapse_copies: bool, progress: bool | None) -> PairStream:
@@ -75,13 +74,13 @@ class Joins:
         plan = plan.in_metric(self._store.settings.metric)
         vectors = partial(question.state.vectors, dim=self._store.settings.dim)
         similarity = asked.similarity
-        return SelfJoin(question.scopes, vectors, similarity, plan, asked.threads, progress)
+        return SelfJoin(question.joined_scopes, vectors, similarity, plan, asked.threads, progress)
 
     def _named_pairs(self, pairs: Pairs) -> Iterator[PairBlock]:
         """Yield pairs by id; those with an item that was compacted away meanwhile are left out."""
         for start, stop in blocks(len(pairs.left), _IDS_AT_ONCE):
             left, right = pairs.left[start:stop], pairs.right[start:stop]
-            names = ids_of(self._store.catalog, np.unique(np.concatenate([left, right])))
+            names = self._reading.names(np.unique(np.concatenate([left, right])))
             scores = scores_of(self._store.settings.metric, pairs.scores[start:stop])
             known = [
                 (names[a], names[b], score)
@@ -106,7 +105,7 @@ class Joins:
         return ranks
 
     def _group(self, keys: IntArray) -> DuplicateGroup[Id]:
-        names = ids_of(self._store.catalog, keys)
+        names = self._reading.names(keys)
         if len(names) < len(keys):
             raise MovedError
         kept, *dropped = (names[key] for key in keys.tolist())

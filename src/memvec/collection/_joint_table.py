@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,11 +16,15 @@ from memvec.collection._state import State
 from memvec.guarantee import CalibrationTable
 from memvec.types import BoolArray, Float32Array, IntArray
 
+# Returns the matches of rows in a segment, and what its stages see of them.
+Ask: TypeAlias = Callable[[Segment, Float32Array], CalibrationTable]
+
 
 class AskedByWaiting:
     """What rows that wait find in segments: asked once for each, and kept while it is of use."""
 
-    def __init__(self) -> None:
+    def __init__(self, ask: Ask | None = None) -> None:
+        self._ask = ask or (lambda segment, rows: segment.index.calibration_rows(rows))
         # By the number of a segment; queries are numbered by their keys.
         self._kept: dict[int, CalibrationTable] = {}
         self._lock = threading.Lock()
@@ -34,7 +38,7 @@ class AskedByWaiting:
                 tables.append(kept.rows(np.isin(kept.queries, keys)))
                 fresh = ~np.isin(keys, kept.queries)
             if fresh.any():
-                table = segment.index.calibration_rows(vectors[fresh])
+                table = self._ask(segment, vectors[fresh])
                 asked = keys[fresh]
                 tables.append(
                     replace(table, queries=asked[table.queries], keys=segment.keys[table.keys])

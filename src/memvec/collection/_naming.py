@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
-from memvec.collection._catalog import Catalog
 from memvec.collection._ids import Id
-from memvec.collection._items import ids_of
 from memvec.matches import Matches
 from memvec.search import IdArray
 from memvec.types import IntArray
+
+# Returns the ids of keys, as far as they are there.
+Names: TypeAlias = Callable[[IntArray], dict[int, Id]]
 
 
 class MovedError(Exception):
@@ -23,28 +25,28 @@ def id_order(name: Id) -> tuple[bool, Id]:
     return isinstance(name, str), name
 
 
-def named(catalog: Catalog, found: Matches) -> tuple[IdArray, IntArray]:
+def named(names: Names, found: Matches) -> tuple[IdArray, IntArray]:
     """Return the ids of matches in order, equal scores by id, and the keys in the same order.
 
     Queries and scores stay where they are: ids move only among equals.
     """
-    ids, keys = _ids(catalog, found.ids), found.ids.copy()
+    ids, keys = _ids(names, found.ids), found.ids.copy()
     for start, stop in _ties(found):
         pairs = zip(ids[start:stop].tolist(), keys[start:stop].tolist(), strict=True)
-        names, places = zip(*sorted(pairs, key=lambda pair: id_order(pair[0])), strict=True)
-        ids[start:stop], keys[start:stop] = _as_objects(list(names)), places
+        sorted_ids, places = zip(*sorted(pairs, key=lambda pair: id_order(pair[0])), strict=True)
+        ids[start:stop], keys[start:stop] = _as_objects(list(sorted_ids)), places
     return ids, keys
 
 
-def still_named(catalog: Catalog, found: Matches) -> Matches:
+def still_named(names: Names, found: Matches) -> Matches:
     """Return the matches whose items were not compacted away."""
-    known = np.array(list(ids_of(catalog, np.unique(found.ids))), dtype=np.int64)
+    known = np.array(list(names(np.unique(found.ids))), dtype=np.int64)
     return found.kept(np.isin(found.ids, known))
 
 
-def _ids(catalog: Catalog, keys: IntArray) -> IdArray:
+def _ids(names: Names, keys: IntArray) -> IdArray:
     unique, places = np.unique(keys, return_inverse=True)
-    found = ids_of(catalog, unique) if len(unique) else {}
+    found = names(unique) if len(unique) else {}
     if len(found) < len(unique):
         raise MovedError
     return _as_objects([found[key] for key in unique.tolist()])[places]

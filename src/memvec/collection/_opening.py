@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from memvec import checks
 from memvec.collection._collection import Collection
@@ -40,6 +40,18 @@ def scratch_collection(
         store = Store(Path(folder) / "rows.mv", given, read_only=False, scratch=True)
         with Collection(store, background=False, verify=False) as collection:
             yield collection
+
+
+def given_settings(
+    similarity: float | None, radius: float | None, metric: Metric | None, **others: Any
+) -> dict[str, Any]:
+    """Return the settings that are given to create or open a collection with, checked."""
+    if metric is None and radius is not None:
+        metric = "euclidean"
+    if similarity is not None or radius is not None:
+        given_metric = checked_metric(metric or "cosine", "memvec.open")
+        similarity = checked_level(given_metric, similarity, radius, 0.0, "memvec.open")
+    return checked_settings({"similarity": similarity, "metric": metric, **others})
 
 
 def open_collection(
@@ -135,24 +147,18 @@ def open_collection(
     if not isinstance(path, str | os.PathLike):
         raise checks.bad_type("path", "memvec.open", "a path", repr(path))
     checks.choice(online, "online", "memvec.open", get_args(Online))
-    if metric is None and radius is not None:
-        metric = "euclidean"
-    if similarity is not None or radius is not None:
-        given_metric = checked_metric(metric or "cosine", "memvec.open")
-        similarity = checked_level(given_metric, similarity, radius, 0.0, "memvec.open")
-    given = checked_settings(
-        {
-            "dim": dim,
-            "similarity": similarity,
-            "metric": metric,
-            "dtype": dtype,
-            "miss_rate": miss_rate,
-            "guarantee": guarantee,
-            "confidence": confidence,
-            "similarities": similarities,
-            "config": config,
-            "seal_at": seal_at,
-        }
+    given = given_settings(
+        similarity,
+        radius,
+        metric,
+        dim=dim,
+        dtype=dtype,
+        miss_rate=miss_rate,
+        guarantee=guarantee,
+        confidence=confidence,
+        similarities=similarities,
+        config=config,
+        seal_at=seal_at,
     )
     store = Store(Path(path), given, read_only=read_only)
     return Collection(store, verify=verify, online=online, background=background)

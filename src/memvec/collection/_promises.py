@@ -20,7 +20,7 @@ import numpy as np
 
 from memvec.cache import Cache
 from memvec.collection._given import GivenQueries
-from memvec.collection._joint_table import AskedByWaiting, JointTable
+from memvec.collection._joint_table import Ask, AskedByWaiting, JointTable
 from memvec.collection._sample import Sample, Samples
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
@@ -66,6 +66,7 @@ class JointPromises:
         settings: Settings,
         given: GivenQueries | None = None,
         solved: SolvedPlans | None = None,
+        ask: Ask | None = None,
     ) -> None:
         self.settings = settings
         # What was solved before, by this process or another, on the reserves.
@@ -74,7 +75,7 @@ class JointPromises:
         self._given = given
         self._codes = CodeScans(settings)
         self._samples = Samples(settings.config.seed)
-        self._asked = AskedByWaiting()
+        self._asked = AskedByWaiting(ask)
         self._default = Request(
             settings.miss_rate, settings.guarantee, settings.confidence, explicit=False
         )

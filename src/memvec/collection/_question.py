@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from memvec.collection._given import GivenQueries
+from memvec.collection._joint_table import Ask
 from memvec.collection._open_units import OpenUnits
 from memvec.collection._promises import JointPromises, state_of
 from memvec.collection._settings import Settings
@@ -56,9 +57,11 @@ class Live(NamedTuple):
         given: GivenQueries | None = None,
         recent: RecentQueries | None = None,
         solved: SolvedPlans | None = None,
+        ask: Ask | None = None,
     ) -> Live:
         """Return what a collection begins with, or goes on with after a calibration."""
-        return cls(JointPromises(settings, given, solved), Monitor(settings.config.seed, recent))
+        promises = JointPromises(settings, given, solved, ask)
+        return cls(promises, Monitor(settings.config.seed, recent))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,12 +95,22 @@ class Question:
     open_units: OpenUnits | None = None
 
     @cached_property
-    def scopes(self) -> tuple[Scope, ...]:
+    def own_scopes(self) -> tuple[Scope, ...]:
         """The segments, then what waits."""
         sources: list[Source] = [part.rows.index.source for part in self.state.segments]
         keys = [part.keys for part in self.state.parts]
         scopes = zip([*sources, self.waiting], keys, self.passing, strict=True)
         return tuple(Scope(*scope) for scope in scopes)
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """What is searched."""
+        return self.own_scopes
+
+    @property
+    def joined_scopes(self) -> tuple[Scope, ...]:
+        """What is joined with itself."""
+        return self.scopes
 
     @cached_property
     def waiting(self) -> WaitingSource:

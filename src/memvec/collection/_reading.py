@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from memvec import checks
+from memvec.collection._filters import Bitmaps
 from memvec.collection._ids import Id, Ids, Metadata, checked_id, checked_ids, is_one_id
 from memvec.collection._items import Item, ids_of, keys_of, records_of
 from memvec.collection._naming import MovedError
@@ -16,11 +17,12 @@ from memvec.collection._state import State
 from memvec.collection._store import Store
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.kernels import blocks
-from memvec.types import Float32Array, IntArray
+from memvec.types import BoolArray, Float32Array, IntArray
 
 #: What hits can carry of items, besides their ids.
 Content: TypeAlias = Literal["metadata", "vectors"]
 Include: TypeAlias = Content | Iterable[Content]
+Where: TypeAlias = Mapping[str, Any]
 # Items read from the disk at a time when all are listed.
 _PAGE = 1024
 
@@ -84,18 +86,28 @@ class Reading:
 
     def __init__(self, store: Store, *, verify: bool) -> None:
         self._store = store
+        self._bitmaps = Bitmaps(store.catalog)
         self._verify = verify
         self._closed = False
 
     def close(self) -> None:
-        """Refuse everything from now on."""
+        """Refuse everything from now on, and let go of what was read."""
         self._closed = True
+        self._bitmaps = Bitmaps(self._store.catalog)
 
     def state(self) -> State:
         """Return what is searched now."""
         if self._closed:
             raise InvalidValueError(f"The collection in {self._store.folder} was closed.")
         return self._store.current()
+
+    def passing(self, state: State, where: Where | None, caller: str) -> list[BoolArray]:
+        """Return which rows of each part of a state pass a filter and are alive."""
+        return self._bitmaps.passing(state, where, caller)
+
+    def names(self, keys: IntArray) -> dict[int, Id]:
+        """Return the ids of keys, deleted or not; some may be gone for good."""
+        return ids_of(self._store.catalog, keys)
 
     def contains(self, name: object) -> bool:
         """Tell whether there is an item of an id."""
@@ -110,7 +122,7 @@ class Reading:
         """Yield all ids, in the order they came."""
         keys = self.state().live_keys()
         for start, stop in blocks(len(keys), _PAGE):
-            named = ids_of(self._store.catalog, keys[start:stop])
+            named = self.names(keys[start:stop])
             yield from (named[key] for key in keys[start:stop].tolist() if key in named)
 
     def get(self, ids: Id | Ids, caller: str) -> Item | list[Item]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
+from memvec.collection._catalog import NUMBERS_OF_SHARD
 from memvec.collection._priority import priorities
 from memvec.collection._segment import Segment
 from memvec.collection._state import Part, State
@@ -65,25 +67,39 @@ class Samples:
     def of(self, state: State) -> Sample:
         """Return the sample of a state; it depends on nothing else."""
         kept = self._kept
-        n_waiting = n_represented(state)
-        if kept is None or not kept.is_of(state, n_waiting):
-            kept = _Drawn.of(state, n_waiting, self._seed)
+        waiting = represented(state)
+        if kept is None or not kept.is_of(state, waiting):
+            kept = _Drawn.of(state, waiting, self._seed)
             self._kept = kept
         return kept.sample
 
 
-def n_represented(state: State) -> int:
-    """Return how many rows that wait, the first ones, a sample is drawn of.
+def represented(state: State) -> slice | IntArray:
+    """Return the rows that wait that a sample is drawn of: the first ones of each shard.
 
     They end at a multiple of a power of two among the keys: the sample of a growing collection so
     changes seldom, and at the same rows in every process.
     """
     keys = state.waiting.keys
     if not len(keys):
-        return 0
+        return slice(0)
     share = max(_LEAST_STEP, int(_STALE_SHARE * state.n_items))
     step = 1 << (share.bit_length() - 1)
-    return int(np.searchsorted(keys, (int(keys[-1]) + 1) // step * step))
+    first, last = int(keys[0]) // NUMBERS_OF_SHARD, int(keys[-1]) // NUMBERS_OF_SHARD
+    if first == last:
+        return slice(_n_represented(keys, step))
+    starts = np.searchsorted(keys, np.arange(first, last + 2) * NUMBERS_OF_SHARD).tolist()
+    rows = [
+        np.arange(start, start + _n_represented(keys[start:stop], step))
+        for start, stop in pairwise(starts)
+        if start < stop
+    ]
+    return np.concatenate(rows)
+
+
+def _n_represented(keys: IntArray, step: int) -> int:
+    beyond = int(keys[-1]) % NUMBERS_OF_SHARD + 1
+    return int(np.searchsorted(keys, int(keys[-1]) + 1 - beyond % step))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,19 +122,18 @@ class _Drawn:
     sample: Sample
 
     @classmethod
-    def of(cls, state: State, n_waiting: int, seed: int) -> _Drawn:
+    def of(cls, state: State, waiting: slice | IntArray, seed: int) -> _Drawn:
         alive = tuple(part.alive for part in state.segments)
-        waiting = state.waiting.alive[:n_waiting]
-        sample = _drawn(state, n_waiting, seed)
-        return cls(alive, _first_key(state), waiting, sample)
+        sample = _drawn(state, waiting, seed)
+        return cls(alive, _first_key(state), state.waiting.alive[waiting], sample)
 
-    def is_of(self, state: State, n_waiting: int) -> bool:
+    def is_of(self, state: State, waiting: slice | IntArray) -> bool:
         """Tell whether the same rows live in another state."""
         return (
             len(self.alive) == len(state.segments)
             and all(a is part.alive for a, part in zip(self.alive, state.segments, strict=True))
             and self.first_key == _first_key(state)
-            and np.array_equal(self.waiting, state.waiting.alive[:n_waiting])
+            and np.array_equal(self.waiting, state.waiting.alive[waiting])
         )
 
 
@@ -126,9 +141,9 @@ def _first_key(state: State) -> int:
     return int(state.waiting.keys[0]) if len(state.waiting.keys) else -1
 
 
-def _drawn(state: State, n_waiting: int, seed: int) -> Sample:
+def _drawn(state: State, rows: slice | IntArray, seed: int) -> Sample:
     """Return the rows below the bound that what is known of them allows."""
-    alive = state.waiting.alive[:n_waiting]
+    alive = state.waiting.alive[rows]
     population = sum(part.n_alive for part in state.segments) + int(np.count_nonzero(alive))
     # Not by the priorities of the rows themselves, whose number is so left to chance: a bound that
     # looks at nothing is as good for one row as for another.
@@ -137,8 +152,9 @@ def _drawn(state: State, n_waiting: int, seed: int) -> Sample:
         np.flatnonzero(_living(part) & (part.rows.stranger_priorities < below))
         for part in state.segments
     )
-    low = priorities(state.waiting.keys[:n_waiting], seed) < below
+    low = priorities(state.waiting.keys[rows], seed) < below
     waiting = np.flatnonzero(alive & low)
+    waiting = waiting if isinstance(rows, slice) else rows[waiting]
     keys = [
         part.keys[part.rows.strangers[places]]
         for part, places in zip(state.segments, chosen, strict=True)

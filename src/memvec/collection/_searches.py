@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from memvec import checks
-from memvec.collection._filters import Bitmaps
 from memvec.collection._given import GivenQueries
 from memvec.collection._ids import Id
 from memvec.collection._naming import MovedError, named, pages, still_named
 from memvec.collection._open_units import UNIT_SIZE, OpenUnits
 from memvec.collection._promises import JointPromises
 from memvec.collection._question import Live, Question, default_share
-from memvec.collection._reading import Carried, Content, Reading
+from memvec.collection._reading import Carried, Content, Where
+from memvec.collection._roles import Held, Reader
 from memvec.collection._state import State
-from memvec.collection._store import Store
 from memvec.collection._streams import MatchBlock, RangeStream
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import (
@@ -52,7 +51,6 @@ from memvec.search import (
 )
 from memvec.types import BoolArray, Float32Array
 
-Where = Mapping[str, Any]
 Online = Literal["scan", "units"]
 _Result = TypeVar("_Result")
 
@@ -95,18 +93,20 @@ class Searches:
 
     Parameters
     ----------
-    store : Store
+    store : Held
         Where the state comes from.
-    reading : Reading
+    reading : Reader
         Sees to it that segments are whole before they are searched.
     online : {"scan", "units"}
         How waiting vectors are searched.
+    solved : SolvedPlans or None
+        Where ranges that were solved are kept; None keeps them in memory alone.
     """
 
-    def __init__(self, store: Store, reading: Reading, online: Online) -> None:
-        self._store, self._reading = store, reading
-        self._bitmaps = Bitmaps(store.catalog)
-        self._solved = None if store.scratch else SolvedPlans(store.folder.absolute())
+    def __init__(
+        self, store: Held, reading: Reader, online: Online, solved: SolvedPlans | None
+    ) -> None:
+        self._store, self._reading, self._solved = store, reading, solved
         # Replaced as a whole where a search may be under way.
         self.live = Live.of(store.settings, solved=self._solved)
         self._share: float | None = None
@@ -119,7 +119,6 @@ class Searches:
 
     def forget(self) -> None:
         """Let go of what was solved for segments, and codes of what waits: both hold memory."""
-        self._bitmaps = Bitmaps(self._store.catalog)
         self.live = Live.of(self._store.settings, solved=self._solved)
         self._open_units = None
 
@@ -168,7 +167,7 @@ class Searches:
         def ask(state: State) -> Hits:
             live, question = self.live, self.question_to(state, asked)
             found, plan = self._found(question, rows, asked)
-            ids, keys = named(self._store.catalog, found)
+            ids, keys = named(self._reading.names, found)
             certificate = self._observed(live, question, rows, found, plan, share)
             carried = self._reading.carried(state, keys, include)
             return _hits(found, ids, certificate, question, carried)
@@ -177,10 +176,14 @@ class Searches:
 
     def counted(self, rows: Float32Array, asked: Inquiry) -> Matches:
         """Return everything above a similarity, by key."""
-        live, question = self.live, self.question(asked)
-        found, plan = self._found(question, rows, asked)
-        self._observed(live, question, rows, found, plan, None)
-        return found
+
+        def ask(state: State) -> Matches:
+            live, question = self.live, self.question_to(state, asked)
+            found, plan = self._found(question, rows, asked)
+            self._observed(live, question, rows, found, plan, None)
+            return found
+
+        return self.of_one_state(ask)
 
     def _found(
         self, question: Question, rows: Float32Array, asked: Inquiry
@@ -205,7 +208,7 @@ class Searches:
                 yield from self._matches(found, start)
 
         def parts() -> Iterator[MatchBlock]:
-            for start, scopes in _small_parts(question.scopes, len(rows)):
+            for start, scopes in _small_parts(question.joined_scopes, len(rows)):
                 some = rows[start : start + _queries_at_once(scopes)]
                 thresholds = plan.thresholds
                 found = search_scopes(scopes, some, asked.similarity, thresholds, asked.threads)
@@ -217,8 +220,8 @@ class Searches:
     def _matches(self, found: Matches, first: int) -> Iterator[MatchBlock]:
         """Yield what was found, less what was compacted away while it was read."""
         for page in pages(found, _IDS_AT_ONCE):
-            some = still_named(self._store.catalog, page)
-            ids, _ = named(self._store.catalog, some)
+            some = still_named(self._reading.names, page)
+            ids, _ = named(self._reading.names, some)
             scores = scores_of(self._store.settings.metric, some.scores)
             yield MatchBlock(some.queries + first, ids, scores)
 
@@ -232,7 +235,7 @@ class Searches:
             k = min(wanted, max(state.n_items, _FILLED))
             plan = question.nearest_plan(k, asked.request, asked.caller)
             found = find_nearest(question, rows, k, plan, asked.threads)
-            ids, keys = named(self._store.catalog, found)
+            ids, keys = named(self._reading.names, found)
             certificate = observe_nearest(live.monitor, rows, found, plan.certificate)
             carried = self._reading.carried(state, keys, include)
             return TopHits.of(_hits(found, ids, certificate, question, carried), k)
@@ -253,8 +256,13 @@ class Searches:
 
     def measure(self, rows: Float32Array, asked: Inquiry, progress: bool | None) -> Measurement:
         """Compare answers with the exhaustive search."""
-        question, (similarity, request, _, _, caller) = self.question(asked), asked
-        return measure(question, rows, similarity, request, caller, progress)
+        similarity, request, _, _, caller = asked
+
+        def ask(state: State) -> Measurement:
+            question = self.question_to(state, asked)
+            return measure(question, rows, similarity, request, caller, progress)
+
+        return self.of_one_state(ask)
 
     @property
     def shadow(self) -> float:
@@ -302,7 +310,7 @@ class Searches:
     def question_to(self, state: State, asked: Inquiry, *, one_by_one: bool = False) -> Question:
         """Return what is asked of a state, the files of its segments checked at first use."""
         similarity, request, where, _, caller = asked
-        passing = self._bitmaps.passing(state, where, caller)
+        passing = self._reading.passing(state, where, caller)
         self._reading.check_segments(state)
         units, filtered = None if one_by_one else self._open_units, where is not None
         return Question(self.live.promises, state, passing, filtered, request, similarity, units)
@@ -339,11 +347,11 @@ class Searches:
                     self._store.refresh()
                 if self._store.state is state:
                     text = "is damaged: a vector belongs to no item"
-                    raise CorruptIndexError(f"{self._store.catalog.path} {text}.") from None
+                    raise CorruptIndexError(f"{self._store.folder} {text}.") from None
 
     def passing(self, where: Where | None, caller: str) -> tuple[State, list[BoolArray]]:
         """Return a state, and which rows of each of its parts pass."""
-        return self.of_one_state(lambda state: (state, self._bitmaps.passing(state, where, caller)))
+        return self.of_one_state(lambda state: (state, self._reading.passing(state, where, caller)))
 
 
 def _hits(
@@ -383,7 +391,7 @@ def _queries_at_once(scopes: Sequence[Scope]) -> int:
 
 def _place_of(question: Question, key: int) -> tuple[Source, int]:
     """Return where an item lies, and its row there."""
-    for part, scope in zip(question.state.parts, question.scopes, strict=True):
+    for part, scope in zip(question.state.parts, question.own_scopes, strict=True):
         here, rows = part.find(np.array([key]))
         if here.any():
             return scope.source, int(rows[0])

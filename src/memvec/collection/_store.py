@@ -148,6 +148,16 @@ class Store:
         self.catalog.take(newer)
         self.state = state
 
+    def number_from(self, first: int) -> None:
+        """Give keys and segments numbers after one; what has lower ones keeps them."""
+        numbers = self.catalog.numbers()
+        if min(numbers.next_key, numbers.next_segment) < first:
+            values = [max(numbers.next_key, first), max(numbers.next_segment, first + 1)]
+            sql = "UPDATE state SET next_key = ?, next_segment = ?"
+            with self.catalog.lock:
+                self.catalog.transact(lambda: self.catalog.execute(sql, values))
+                self.refresh()
+
     def publish(self, state: State) -> None:
         """Let searches see what was committed; the caller holds the catalog's lock."""
         self.state = replace(state, change=self.catalog.change())

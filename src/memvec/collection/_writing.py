@@ -17,12 +17,13 @@ from memvec.collection._memory import give_back_memory
 from memvec.collection._reading import Reading
 from memvec.collection._sealer import Sealer
 from memvec.collection._sealing import due_to_merge, rewrite
+from memvec.collection._settings import Settings
 from memvec.collection._store import Store
 from memvec.errors import MemvecError
 from memvec.files import VectorBlock
 from memvec.kernels import StoredRows
 from memvec.storage import disk
-from memvec.types import ArrayLike, FloatArray, IntArray
+from memvec.types import ArrayLike, Float32Array, FloatArray, IntArray
 
 Vectors: TypeAlias = ArrayLike | Iterator[ArrayLike | VectorBlock]
 
@@ -63,34 +64,16 @@ class Writing:
         """
         self._store.check_writable()
         named: list[Id] = []
-        for block in _blocks(vectors, ids, metadata, where):
-            rows, plain, texts = self._checked(block, where, len(named), replace=replace)
+        for block in blocks_of(vectors, ids, metadata, where):
+            self._store.check_writable()  # what gives the blocks may have closed the collection
+            settings, first = self._store.settings, len(named)
+            rows, plain, texts = checked_block(block, settings, where, first, replace=replace)
+            stored = StoredRows.of(rows, settings.dtype)
             # Where warnings are errors: now, and not when everything is written.
             self._sealer.complain()
-            named += self._write_items(rows, plain, texts, where, replace=replace)
+            named += self._write_items(stored, plain, texts, where, replace=replace)
             self._sealer.look()
         return named
-
-    def _checked(
-        self, block: _Block, where: str, first_row: int, *, replace: bool
-    ) -> tuple[StoredRows, list[Id] | None, list[str]]:
-        """Return rows, ids and metadata as they are written; errors count rows from `first_row`."""
-        self._store.check_writable()  # what gives the blocks may have closed the collection
-        settings = self._store.settings
-        rows = checks.unit_rows(
-            block.vectors,
-            "vectors",
-            where,
-            dim=settings.dim,
-            first_row=first_row,
-            copy=False,
-            scale=settings.metric == "cosine",
-        )
-        texts = checked_metadata(block.metadata, len(rows), where, first_row=first_row)
-        plain = None
-        if block.ids is not None or replace:
-            plain = checked_ids(block.ids, where, n_rows=len(rows))
-        return StoredRows.of(rows, settings.dtype), plain, texts
 
     def _write_items(
         self,
@@ -184,7 +167,7 @@ class Writing:
         self._sealer.end(last)
 
 
-class _Block(NamedTuple):
+class Block(NamedTuple):
     """What one transaction writes, not checked yet."""
 
     vectors: FloatArray
@@ -192,7 +175,27 @@ class _Block(NamedTuple):
     metadata: object
 
 
-def _blocks(vectors: Vectors, ids: object, metadata: object, where: str) -> Iterator[_Block]:
+def checked_block(
+    block: Block, settings: Settings, where: str, first_row: int, *, replace: bool
+) -> tuple[Float32Array, list[Id] | None, list[str]]:
+    """Return unit rows, ids and metadata as text; errors count rows from `first_row`."""
+    rows = checks.unit_rows(
+        block.vectors,
+        "vectors",
+        where,
+        dim=settings.dim,
+        first_row=first_row,
+        copy=False,
+        scale=settings.metric == "cosine",
+    )
+    texts = checked_metadata(block.metadata, len(rows), where, first_row=first_row)
+    plain = None
+    if block.ids is not None or replace:
+        plain = checked_ids(block.ids, where, n_rows=len(rows))
+    return rows, plain, texts
+
+
+def blocks_of(vectors: Vectors, ids: object, metadata: object, where: str) -> Iterator[Block]:
     """Yield the blocks of an iterator, with their share of ids and metadata; or the one array."""
     if isinstance(vectors, Iterator):
         yield from _shared_out(vectors, ids, metadata, where)
@@ -202,12 +205,12 @@ def _blocks(vectors: Vectors, ids: object, metadata: object, where: str) -> Iter
         array = array[np.newaxis]
         ids = [ids] if is_one_id(ids) else ids
         metadata = [metadata] if isinstance(metadata, Mapping) else metadata
-    yield _Block(array, ids, metadata)
+    yield Block(array, ids, metadata)
 
 
 def _shared_out(
     blocks: Iterator[Any], ids: object, metadata: object, where: str
-) -> Iterator[_Block]:
+) -> Iterator[Block]:
     """Yield blocks; ids and metadata, where given, are those of all blocks together."""
     names, texts = _one_by_one(ids, "ids", where), _one_by_one(metadata, "metadata", where)
     n_rows = 0
@@ -215,7 +218,7 @@ def _shared_out(
         own = block if isinstance(block, VectorBlock) else VectorBlock(n_rows, block)
         rows = np.atleast_2d(checks.numbers(own.vectors, "vectors", where))
         n_rows += len(rows)
-        yield _Block(
+        yield Block(
             rows,
             own.ids if names is None else list(islice(names, len(rows))),
             own.metadata if texts is None else list(islice(texts, len(rows))),

@@ -101,6 +101,8 @@ class Certificate:
         some of them were compared with the exhaustive search, and missed more.
     metric : {"cosine", "euclidean"}
         How a range is told.
+    missing_shards : tuple of int
+        Shards of a cluster that did not answer: nothing is promised about their items.
 
     Examples
     --------
@@ -139,6 +141,7 @@ class Certificate:
     deleted: float = 0.0
     live: tuple[float, float] | None = None
     metric: Metric = "cosine"
+    missing_shards: tuple[int, ...] = ()
 
     def in_metric(self, metric: Metric) -> Certificate:
         """Return the same promise, told in the unit of a metric."""
@@ -172,6 +175,8 @@ class Certificate:
 
     def _statement(self) -> str:
         of_range = f" {self.range_text}" if self.range_text else ""
+        if self.missing_shards:
+            of_range += " in the shards that were searched"
         return _STATEMENT[self.level].format(
             queries="Queries" if self.source is None else _QUERIES[self.source],
             of_range=of_range,
@@ -201,6 +206,9 @@ class Certificate:
     def _caveats(self) -> list[str]:
         """Return what was left out of the evidence, and what is known against it."""
         lines = []
+        if self.missing_shards:
+            numbers = ", ".join(map(str, self.missing_shards))
+            lines.append(f"Not searched: shards {numbers}. Nothing is promised about their items.")
         if self.left_out:
             lines.append(f"Left out: {self.left_out:,} queries that are copies of stored vectors.")
         if self.deleted > 0:
@@ -284,6 +292,8 @@ class Certificate:
                 if fields.get(name) is not None:
                     low, high = fields[name]
                     fields[name] = float(low), float(high)
+            if "missing_shards" in fields:
+                fields["missing_shards"] = tuple(int(one) for one in fields["missing_shards"])
             if fields.get("profile") is not None:
                 fields["profile"] = MissProfile.from_dict(fields["profile"])
             made = cls(**fields, thresholds=thresholds)

@@ -36,6 +36,8 @@ class NeededSlack:
 
     def of_pairs(self, scores: Float32Array, slopes: Float32Array) -> Float64Array:
         """Return the λ that each pair needs, from what the stages see; NaN for those left out."""
+        if np.isnan(scores).all():  # none is in a unit: nobody knows the stages then
+            return np.full(len(scores), np.nan)
         needed = self.family.levels(self.at * slopes.astype(np.float64) - scores).max(axis=1)
         return np.where(np.isfinite(needed) & (needed < self.limit), needed, np.nan)
 

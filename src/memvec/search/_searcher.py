@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
@@ -61,11 +61,19 @@ def search_scopes(
     if len(scopes) == 1 and scopes[0].keys is None:
         source, _, allowed = scopes[0]
         return source.search(queries, similarity, thresholds, threads, allowed)
-    found = [
-        _named(source.search(queries, similarity, thresholds, threads, allowed), keys)
-        for source, keys, allowed in scopes
+    # All are asked before the first answer is waited for: sources elsewhere work at the same time.
+    begun = [
+        _begun(source)(queries, similarity, thresholds, threads, allowed)
+        for source, _, allowed in scopes
     ]
+    found = [_named(one(), scope.keys) for one, scope in zip(begun, scopes, strict=True)]
     return Matches.merged(found, len(queries))
+
+
+def _begun(source: Source) -> Callable[..., Callable[[], Matches]]:
+    """Return what begins a search of a source, and returns what waits for its end."""
+    begin: Callable[..., Callable[[], Matches]] | None = getattr(source, "begin", None)
+    return begin or partial(partial, source.search)
 
 
 def compare_scopes(

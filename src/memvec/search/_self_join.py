@@ -166,9 +166,16 @@ class SelfJoin:
         found = self._search(here, self._by_products[number], queries)
         found = found.kept(found.ids > own[found.queries])
         if behind:
-            others = [self._search(*way, queries) for way in self._ways[number + 1 :]]
-            found = Matches.merged([found, *others], len(rows))
+            found = Matches.merged([found, *self._found_behind(number, queries)], len(rows))
         return Pairs(own[found.queries], found.ids, found.scores.astype(np.float32))
+
+    def _found_behind(self, number: int, queries: Float32Array) -> list[Matches]:
+        """Return what is found in the scopes behind one; those that are searched, at once."""
+        ways = self._ways[number + 1 :]
+        searched = [scope for scope, by_products in ways if not by_products]
+        compared = [self._search(*way, queries) for way in ways if way[1]]
+        level, thresholds = self.similarity, self.plan.thresholds
+        return [*compared, search_scopes(searched, queries, level, thresholds, self.threads)]
 
     def pairs_between(self, left: int, right: int) -> Iterator[Pairs]:
         """Yield the pairs of rows of a scope with those of another, or of the same one, once each.

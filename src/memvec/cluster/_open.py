@@ -1,0 +1,192 @@
+"""Opening a sharded collection, or creating one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial as bound
+from pathlib import Path
+from typing import Any
+
+from memvec import checks
+from memvec.cluster._root import (
+    Root,
+    checked_shards,
+    make_folder,
+    not_found,
+    read_root,
+    shard_of,
+)
+from memvec.collection import (
+    Link,
+    LocalLink,
+    Settings,
+    Shard,
+    ShardedCollection,
+    ShardedStore,
+    given_settings,
+    settle,
+)
+from memvec.errors import damaged
+from memvec.guarantee import Guarantee
+from memvec.index import IndexConfig
+from memvec.metric import Metric
+from memvec.types import RowType
+
+_WHERE = "memvec.cluster.open"
+
+
+def open_cluster(
+    path: str | os.PathLike[str],
+    *,
+    shards: int | None = None,
+    dim: int | None = None,
+    similarity: float | None = None,
+    radius: float | None = None,
+    metric: Metric | None = None,
+    dtype: RowType | None = None,
+    miss_rate: float | None = None,
+    guarantee: Guarantee | None = None,
+    confidence: float | None = None,
+    similarities: Sequence[float] | None = None,
+    config: IndexConfig | None = None,
+    seal_at: int | None = None,
+    read_only: bool = False,
+    verify: bool = True,
+    background: bool = True,
+    partial: bool = False,
+    local: bool = False,
+    cpus: float = 1,
+) -> ShardedCollection:
+    """Open a collection of several shards, or create one.
+
+    Each shard is an ordinary collection in a folder of its own, ``shard-0000`` and so on, which
+    :func:`memvec.open` reads by itself. An item lies in the shard that a hash of its id names
+    (:func:`shard_of`).
+
+    Parameters
+    ----------
+    path : str or path
+        The folder of the shards: one made before, or new or empty. With Ray, all nodes that shards
+        may run on, and the driver, reach it under this path.
+    shards : int, optional
+        How many; needed to create a collection, and fixed from then on.
+    dim, similarity, radius, metric, dtype, miss_rate, guarantee, confidence, similarities, config
+        As in :func:`memvec.open`.
+    seal_at, read_only, verify, background
+        As in :func:`memvec.open`, for each shard.
+    partial : bool, default False
+        Answer without shards that do not answer. The certificate names them, and promises nothing
+        about their items. By default that is a ShardError.
+    local : bool, default False
+        Open all shards in this process, without Ray. Answers are the same.
+    cpus : float, default 1
+        What Ray reserves for each shard.
+
+    Raises
+    ------
+    IndexNotFoundError
+        If there is no sharded collection, and no `dim` and `shards` to create one with.
+    ShardError
+        If a shard cannot be opened.
+    LockedError
+        If someone else has a shard open to write.
+    MissingExtraError
+        If Ray is not installed and `local` is False.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from memvec import cluster
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with cluster.open(folder + "/two", shards=2, dim=2, local=True) as collection:
+    ...         collection.add([[1.0, 0.0], [0.0, 1.0]], ids=["east", "north"])
+    ...         collection.range_search([1.0, 0.1], 0.8).ids
+    ['east', 'north']
+    array(['east'], dtype=object)
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise checks.bad_type("path", _WHERE, "a path", repr(path))
+    given = given_settings(
+        similarity,
+        radius,
+        metric,
+        dim=dim,
+        dtype=dtype,
+        miss_rate=miss_rate,
+        guarantee=guarantee,
+        confidence=confidence,
+        similarities=similarities,
+        config=config,
+        seal_at=seal_at,
+    )
+    root = _root(Path(path).absolute(), shards, given, read_only)
+    options = {"read_only": read_only, "verify": verify, "background": background}
+    if local:
+        links = _local_links(root, options)
+    else:
+        from memvec.cluster._ray_links import ray_links
+
+        links = ray_links(root, options, cpus)
+    return _opened(root, links, read_only=read_only, partial=partial)
+
+
+def _root(folder: Path, shards: int | None, given: dict[str, Any], read_only: bool) -> Root:
+    """Return what a folder holds, after it was made if there is nothing."""
+    wanted = None if shards is None else checked_shards(shards, _WHERE)
+    root = read_root(folder)
+    if root is None:
+        if wanted is None or "dim" not in given or read_only:
+            raise not_found(folder)
+        return _created(folder, wanted, given)
+    if wanted not in (None, root.n_shards):
+        expected = f"{root.n_shards}, as the collection was created with, or left out"
+        raise checks.bad_value("shards", _WHERE, expected, wanted)
+    settle(root.settings, given)
+    return root
+
+
+def _created(folder: Path, n_shards: int, given: dict[str, Any]) -> Root:
+    """Make empty shards; the file that names them comes last."""
+    make_folder(folder)
+    root = Root(folder, n_shards, Settings(**given))
+    for number in range(n_shards):
+        Shard(root.shard_folder(number), number, given).close()
+    root.write()
+    return root
+
+
+def open_shard(root: Root, number: int, options: dict[str, Any]) -> Shard:
+    """Open a shard that exists."""
+    folder = root.shard_folder(number)
+    shard = Shard(folder, number, {}, **options)
+    if shard.settings != root.settings:
+        shard.close()
+        raise damaged(folder, "it was created with other settings than the other shards")
+    return shard
+
+
+def _local_links(root: Root, options: dict[str, Any]) -> list[Link]:
+    return [
+        LocalLink(number, root.shard_folder(number), bound(open_shard, root, number, options))
+        for number in range(root.n_shards)
+    ]
+
+
+def _opened(
+    root: Root, links: Sequence[Link], *, read_only: bool, partial: bool
+) -> ShardedCollection:
+    place: Callable[[int | str], int] = bound(_place, root.n_shards)
+    store = ShardedStore(
+        root.folder, links, root.settings, place, read_only=read_only, partial_answers=partial
+    )
+    try:
+        store.refresh()
+    except BaseException:
+        store.close()
+        raise
+    return ShardedCollection(store)
+
+
+def _place(n_shards: int, name: int | str) -> int:
+    return shard_of(name, n_shards)

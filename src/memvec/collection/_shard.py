@@ -1,0 +1,347 @@
+"""One of several collections that are searched as one: what it tells the others, and finds."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from memvec.collection._calibration import PackedTable
+from memvec.collection._catalog import NUMBERS_OF_SHARD
+from memvec.collection._collection import Collection
+from memvec.collection._ids import Id, Ids, Rows
+from memvec.collection._items import Item, keys_of, largest_integer, records_of
+from memvec.collection._naming import MovedError
+from memvec.collection._reading import Stats, Where
+from memvec.collection._searches import Inquiry
+from memvec.collection._segment import Segment, segment_folder
+from memvec.collection._state import Part, State
+from memvec.collection._store import Store
+from memvec.collection._waiting import Waiting
+from memvec.errors import damaged
+from memvec.guarantee import CalibrationTable, Request, Thresholds
+from memvec.kernels import StoredRows
+from memvec.matches import Matches
+from memvec.search import Scope, compare_scopes, search_scopes
+from memvec.storage import CheckReport, FileSum
+from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
+
+# States that are still answered for after others took their place.
+_STATES_KEPT = 4
+
+
+class Sought(NamedTuple):
+    """What a shard is asked to find, in one state of it.
+
+    Attributes
+    ----------
+    change : int
+        Names the state.
+    similarity : float
+        α₀.
+    thresholds : Thresholds or None
+        Solved for all shards together; None misses nothing.
+    request : Request
+        What is to be promised.
+    where : mapping or None
+        The filter.
+    threads : int or None
+        How many share the queries.
+    allowed : bytes or None
+        Which rows, by rising key, may be found, as packed bits; None for those that pass.
+    everything : bool
+        Whether all rows are compared.
+    """
+
+    change: int
+    similarity: float
+    thresholds: Thresholds | None
+    request: Request
+    where: Where | None
+    threads: int | None
+    allowed: bytes | None = None
+    everything: bool = False
+
+
+class Listing(NamedTuple):
+    """A state of a shard for those who map its segments themselves; what they know is left out.
+
+    Attributes
+    ----------
+    change : int
+        Names the state.
+    segments : list of (int, dict, ndarray)
+        Number, files and rows that were deleted, of each.
+    waiting : ndarray
+        Rows after the last that is known, as they are stored.
+    waiting_keys : ndarray of int
+        Of all that wait.
+    waiting_alive : ndarray of bool
+        Which of them were not deleted.
+    names, tables
+        Segment and source of each table of the calibration, and those tables that are not known.
+    """
+
+    change: int
+    segments: list[tuple[int, dict[str, FileSum], IntArray]]
+    waiting: np.ndarray[Any, Any]
+    waiting_keys: IntArray
+    waiting_alive: BoolArray
+    names: list[tuple[int, int]]
+    tables: dict[tuple[int, int], PackedTable]
+
+
+class Known(NamedTuple):
+    """What of a state is known to those who ask for a listing."""
+
+    last_key: int
+    tables: frozenset[tuple[int, int]]
+
+    @classmethod
+    def of(cls, state: State | None) -> Known:
+        """Return what a state knows; None knows nothing."""
+        if state is None:
+            return cls(-1, frozenset())
+        keys = state.waiting.keys
+        return cls(int(keys[-1]) if len(keys) else -1, frozenset(state.calibration))
+
+
+class Shard:
+    """A collection among several: keys and numbers of segments are its own among all of them.
+
+    Parameters
+    ----------
+    folder : Path
+        An ordinary collection; :func:`open_collection` opens it, too.
+    number : int
+        Which of the shards it is.
+    given : dict
+        The settings of the collection, as :func:`checked_settings` returns them.
+    read_only, verify, background
+        As in :func:`open_collection`.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        number: int,
+        given: dict[str, Any],
+        *,
+        read_only: bool = False,
+        verify: bool = True,
+        background: bool = True,
+    ) -> None:
+        self.folder, self.number = folder, number
+        self._store = Store(folder, given, read_only=read_only)
+        if not read_only:
+            self._store.number_from(number * NUMBERS_OF_SHARD)
+        self._collection = Collection(self._store, verify=verify, background=background)
+        self._states: OrderedDict[int, State] = OrderedDict()
+        self._order: tuple[int, IntArray] = (-1, np.empty(0, np.int64))
+        self.settings = self._store.settings
+        #: How many threads share the queries of those who say nothing.
+        self.threads: int | None = None
+
+    def state(self) -> State:
+        """Return what is committed now; it is answered for until a few others took its place."""
+        self._store.refresh()
+        state = self._collection._reading.state()
+        self._check_numbers(state)
+        self._states[state.change] = state
+        while len(self._states) > _STATES_KEPT:
+            self._states.popitem(last=False)
+        return state
+
+    def listing(self, known: Known) -> Listing:
+        """Return what is committed now, less what is known."""
+        state = self.state()
+        keys = state.waiting.keys
+        fresh = state.waiting.rows.rows.some(
+            slice(int(np.searchsorted(keys, known.last_key, "right")), None)
+        )
+        return Listing(
+            state.change,
+            [
+                (part.rows.number, dict(part.rows.files), np.flatnonzero(~part.alive))
+                for part in state.segments
+            ],
+            np.array(fresh.data),
+            keys.copy(),
+            state.waiting.alive,
+            list(state.calibration),
+            {key: one for key, one in state.calibration.items() if key not in known.tables},
+        )
+
+    def find(self, rows: Float32Array, sought: Sought) -> tuple[Matches, int]:
+        """Return the matches of queries, by key, and which state is the newest."""
+        state = self._state_of(sought.change)
+        threads = sought.threads or self.threads
+        asked = Inquiry(sought.similarity, sought.request, sought.where, threads, "find")
+        scopes = self._collection._searches.question_to(state, asked).scopes
+        if sought.allowed is not None:
+            scopes = tuple(self._limited(state, scopes, sought.allowed))
+        if sought.everything:
+            found = compare_scopes(scopes, rows, sought.similarity, threads)
+        else:
+            level, thresholds = sought.similarity, sought.thresholds
+            found = search_scopes(scopes, rows, level, thresholds, threads)
+        return found, self._store.state.change
+
+    def _limited(self, state: State, scopes: tuple[Scope, ...], packed: bytes) -> list[Scope]:
+        """Return scopes of the rows that are allowed, which are told in the order of their keys."""
+        sizes = [len(part.keys) for part in state.parts]
+        change, order = self._order
+        if change != state.change:
+            order = np.argsort(np.concatenate([part.keys for part in state.parts]), kind="stable")
+            self._order = state.change, order
+        allowed = np.empty(sum(sizes), dtype=bool)
+        bits = np.unpackbits(np.frombuffer(packed, np.uint8), count=len(allowed))
+        allowed[order] = bits.astype(bool)
+        some = np.split(allowed, np.cumsum(sizes)[:-1])
+        return [scope._replace(allowed=one) for scope, one in zip(scopes, some, strict=True)]
+
+    def passing(self, change: int, where: Where, caller: str) -> list[BoolArray]:
+        """Return which rows of each part of a state pass a filter and are alive."""
+        return self._collection._reading.passing(self._state_of(change), where, caller)
+
+    def names(self, keys: IntArray) -> dict[int, Id]:
+        """Return the ids of keys, deleted or not; some may be gone for good."""
+        return self._collection._reading.names(keys)
+
+    def records(self, keys: IntArray) -> dict[int, tuple[Id, dict[str, Any]]]:
+        """Return ids and metadata of keys, deleted or not; some may be gone for good."""
+        return records_of(self._store.catalog, keys)
+
+    def keys(self, ids: list[Id]) -> dict[Id, int]:
+        """Return the keys of those ids that are there."""
+        return keys_of(self._store.catalog, ids)
+
+    def issued(self) -> tuple[int, int]:
+        """Return how many keys were given to items, and the largest id that is an integer."""
+        catalog = self._store.catalog
+        n_keys = catalog.numbers().next_key - self.number * NUMBERS_OF_SHARD
+        return n_keys, largest_integer(catalog)
+
+    def get(self, ids: list[Id]) -> list[Item]:
+        """Return items in the order of their ids."""
+        return self._collection.get(ids)
+
+    def insert(
+        self, vectors: ArrayLike, ids: Ids, metadata: Rows | None, where: str, replace: bool
+    ) -> None:
+        """Add items, all or none of them; `replace` puts them in place of others."""
+        self._collection._writing.insert(vectors, ids, metadata, where, replace=replace)
+
+    def insert_again(
+        self, vectors: ArrayLike, ids: Ids, metadata: Rows | None, where: str, replace: bool
+    ) -> None:
+        """Add items, unless a call that nobody heard the end of has: it added all of them."""
+        if replace or len(self.keys(list(ids))) < len(ids):
+            self.insert(vectors, ids, metadata, where, replace)
+
+    def delete_again(self, ids: list[Id]) -> int:
+        """Delete items, unless a call that nobody heard the end of has deleted all of them."""
+        return self.delete(ids) if self.keys(ids) else len(ids)
+
+    def delete(self, ids: list[Id]) -> int:
+        """Delete items, all or none of them; return how many."""
+        return self._collection.delete(ids)
+
+    def seal(self, merge: bool) -> int:
+        """Make a segment of all vectors that wait; return how many it holds."""
+        return self._collection.seal(merge=merge, progress=False)
+
+    def compact(self) -> int:
+        """Make one segment of everything, without what was deleted; return how many it holds."""
+        return self._collection.compact(progress=False)
+
+    def settle(self) -> None:
+        """Seal what is due before everything is compared with everything."""
+        self._collection._writing.settle()
+
+    def calibration_rows(self, number: int, rows: Float32Array) -> CalibrationTable:
+        """Return the matches of rows in a segment, and what its stages see of them."""
+        for state in (self._store.state, *self._states.values()):
+            for part in state.segments:
+                if part.rows.number == number:
+                    return part.rows.index.calibration_rows(rows)
+        raise MovedError
+
+    def stats(self) -> Stats:
+        """Return numbers and sizes."""
+        return self._collection.stats()
+
+    def check(self) -> CheckReport:
+        """Read every file and compare checksums."""
+        return self._collection.check()
+
+    def close(self) -> None:
+        """Let go of everything, after what is being sealed."""
+        self._states.clear()
+        self._collection.close()
+
+    def _state_of(self, change: int) -> State:
+        """Return a state that was handed out, or the present one where it has that number."""
+        if change in self._states:
+            return self._states[change]
+        state = self.state()
+        if state.change != change:
+            raise MovedError
+        return state
+
+    def _check_numbers(self, state: State) -> None:
+        """Raise where keys or segments are those of another shard, or of no shard."""
+        ends = [int(part.keys[end]) for part in state.parts if len(part.keys) for end in (0, -1)]
+        for one in [*ends, *(part.rows.number for part in state.segments)]:
+            if one // NUMBERS_OF_SHARD != self.number:
+                found = one // NUMBERS_OF_SHARD
+                raise damaged(self.folder, f"it is shard {found}, where {self.number} belongs")
+
+
+def listed_state(folder: Path, listing: Listing, known: State | None, empty: Waiting) -> State:
+    """Return the state of a shard in a folder by its listing, its segments mapped here.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the shard.
+    listing : Listing
+        What the shard told.
+    known : State or None
+        The state that the listing leaves out.
+    empty : Waiting
+        One without rows.
+    """
+    opened = {part.rows.number: part.rows for part in known.segments} if known else {}
+    segments = []
+    for number, files, dead in listing.segments:
+        rows = opened.get(number) or Segment.open(segment_folder(folder, number), number, files)
+        alive = np.ones(len(rows), dtype=bool)
+        alive[dead] = False
+        segments.append(Part(rows, _same(alive, known, number)))
+    tables = listing.tables | ({} if known is None else dict(known.calibration))
+    tables = {name: tables[name] for name in listing.names}
+    waiting = Part(_waiting(listing, known, empty), listing.waiting_alive)
+    return State(listing.change, tuple(segments), waiting, tables)
+
+
+def _same(alive: BoolArray, known: State | None, number: int) -> BoolArray:
+    """Return the array that is known where it is the same: what was solved for it is so found."""
+    for part in known.segments if known else ():
+        if part.rows.number == number and np.array_equal(part.alive, alive):
+            return part.alive
+    return alive
+
+
+def _waiting(listing: Listing, known: State | None, empty: Waiting) -> Waiting:
+    """Return what waits: of what is known those that still do, then what came since."""
+    keys = listing.waiting_keys
+    if not len(keys):
+        return empty
+    waiting = empty if known is None else known.waiting.rows
+    if len(waiting) and waiting.keys[0] != keys[0]:
+        waiting = waiting.after(int(keys[0]) - 1)
+    n_fresh = len(listing.waiting)
+    return waiting.followed_by(StoredRows.read(listing.waiting), keys[len(keys) - n_fresh :])

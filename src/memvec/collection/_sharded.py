@@ -1,0 +1,289 @@
+"""Several shards, searched as one collection with one certificate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from memvec.collection._collection import Collection
+from memvec.collection._joins import Joins
+from memvec.collection._question import Live, Question
+from memvec.collection._searches import Inquiry, Searches
+from memvec.collection._shard import Sought
+from memvec.collection._sharded_parts import ShardedReading, ShardedWriting
+from memvec.collection._sharded_store import Link, ShardedStore
+from memvec.collection._state import State
+from memvec.collection._waiting_source import WaitingSource
+from memvec.errors import ShardError
+from memvec.guarantee import Plan, Request, Thresholds
+from memvec.matches import Matches
+from memvec.search import ALL_ALLOWED, Scope, StageView
+from memvec.storage import CheckReport
+from memvec.types import BoolArray, Float32Array, IntArray
+
+_Result = TypeVar("_Result")
+
+
+class SharedRows:
+    """Queries as all shards are given them: shared once, however many shards are asked."""
+
+    def __init__(self) -> None:
+        self._rows: Float32Array | None = None
+        self._shared: Any = None
+
+    def of(self, link: Link, rows: Float32Array) -> Any:
+        """Return rows as an argument for links."""
+        if rows is not self._rows:
+            self._rows, self._shared = rows, link.share(rows)
+        return self._shared
+
+
+@dataclass(frozen=True, eq=False)
+class ShardSource:
+    """A shard as a source; ids are keys, or rows by rising key where `keys` are given.
+
+    Attributes
+    ----------
+    store : ShardedStore
+        Is told when a shard has a newer state.
+    link : Link
+        The way to the shard.
+    state : State
+        Of the shard.
+    request : Request
+        What is to be promised.
+    where : mapping or None
+        The filter.
+    shared : SharedRows
+        The queries, for all shards of a question.
+    keys : ndarray of int or None
+        All keys of the shard, rising.
+    """
+
+    store: ShardedStore
+    link: Link
+    state: State
+    request: Request
+    where: Any
+    shared: SharedRows
+    keys: IntArray | None = None
+
+    def __len__(self) -> int:
+        return sum(len(part.keys) for part in self.state.parts)
+
+    def begin(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        thresholds: Thresholds | None,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+        everything: bool = False,
+    ) -> Callable[[], Matches]:
+        """Begin a search; return what waits for its end."""
+        packed = np.packbits(allowed).tobytes() if len(allowed) else None
+        change = self.state.change
+        sought = Sought(
+            change, similarity, thresholds, self.request, self.where, threads, packed, everything
+        )
+        waiting = self.link.begin("find", self.shared.of(self.link, queries), sought)
+
+        def answer() -> Matches:
+            found, newest = waiting()
+            if newest != change:
+                self.store.outdated()
+            if self.keys is None:
+                return found  # type: ignore[no-any-return]
+            rows = np.searchsorted(self.keys, found.ids)
+            return Matches(found.offsets, rows, found.scores, found.spent)
+
+        return answer
+
+    def search(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        thresholds: Thresholds | None,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Matches:
+        """Return everything above a similarity that passes the thresholds; None misses nothing."""
+        return self.begin(queries, similarity, thresholds, threads, allowed)()
+
+    def compare_all(
+        self,
+        queries: Float32Array,
+        similarity: float,
+        threads: int | None = None,
+        allowed: BoolArray = ALL_ALLOWED,
+        progress: bool | None = False,
+    ) -> Matches:
+        """Return everything above a similarity, by comparing everything that is allowed."""
+        return self.begin(queries, similarity, None, threads, allowed, True)()
+
+    def see(
+        self, queries: Float32Array, query_of: IntArray, ids: IntArray
+    ) -> tuple[Float32Array, Float32Array]:
+        """Return NaN: what stages see is asked of the segments."""
+        unseen = np.full((len(ids), 1), np.nan, dtype=np.float32)
+        return unseen, unseen
+
+    def stages(
+        self, query: Float32Array, row: int, thresholds: Thresholds | None
+    ) -> tuple[StageView, ...]:
+        """Return nothing: what stages see is asked of the segments."""
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class ShardedQuestion(Question):
+    """A question to the shards of a store; plans are those of their joined state."""
+
+    store: ShardedStore | None = None
+    where: Any = None
+
+    @cached_property
+    def _sources(self) -> list[ShardSource]:
+        assert self.store is not None
+        shared, states = SharedRows(), self.store.states
+        return [
+            ShardSource(self.store, link, states[link.number], self.request, self.where, shared)
+            for link in self.store.links
+            if link.number in states
+        ]
+
+    @property
+    def scopes(self) -> tuple[Scope, ...]:
+        """The shards."""
+        return tuple(Scope(source) for source in self._sources)
+
+    @property
+    def joined_scopes(self) -> tuple[Scope, ...]:
+        """The shards, with all their keys and which of them count."""
+        everything = [part.keys for part in self.state.parts]
+        keys = np.concatenate(everything)
+        order = np.argsort(keys, kind="stable")
+        keys, counts = keys[order], np.concatenate(self.passing)[order]
+        ends = np.cumsum([len(source) for source in self._sources])[:-1]
+        return tuple(
+            Scope(replace(source, keys=some), some, allowed)
+            for source, some, allowed in zip(
+                self._sources, np.split(keys, ends), np.split(counts, ends), strict=True
+            )
+        )
+
+    @cached_property
+    def waiting(self) -> WaitingSource:
+        """The rows that wait, for those who explain them: each is compared with the query."""
+        rate = self.request.miss_rate
+        return WaitingSource(self.state.waiting, None, None, self.similarity, rate)
+
+    def range_plan(self, similarity: float, request: Request, where: str) -> Plan:
+        """Return how to find everything above a similarity, and what comes of it."""
+        return self._of_answering(super().range_plan(similarity, request, where))
+
+    def nearest_plan(self, k: int, request: Request, where: str) -> Plan:
+        """Return how to find the k nearest, and what comes of it."""
+        return self._of_answering(super().nearest_plan(k, request, where))
+
+    def _of_answering(self, plan: Plan) -> Plan:
+        """Return a plan whose certificate names the shards that do not answer."""
+        assert self.store is not None
+        if not (missing := self.store.missing):
+            return plan
+        told = replace(plan.certificate, missing_shards=missing, complete=False)
+        return replace(plan, certificate=told)
+
+
+class ShardedSearches(Searches):
+    """Searches of shards: one question to the joined state of all of them."""
+
+    def __init__(self, store: ShardedStore, reading: ShardedReading) -> None:
+        super().__init__(store, reading, "scan", None)
+        self._shards = store
+        self.live = Live.of(store.settings, ask=store.ask)
+
+    def question_to(self, state: State, asked: Inquiry, *, one_by_one: bool = False) -> Question:
+        """Return what is asked of a state."""
+        similarity, request, where, _, caller = asked
+        passing = self._reading.passing(state, where, caller)
+        return ShardedQuestion(
+            self.live.promises,
+            state,
+            passing,
+            where is not None,
+            request,
+            similarity,
+            store=self._shards,
+            where=where,
+        )
+
+    def of_one_state(self, ask: Callable[[State], _Result]) -> _Result:
+        """Answer on one state; where a shard is lost, on that of the others, if that is allowed."""
+        while True:
+            try:
+                return super().of_one_state(ask)
+            except ShardError as lost:
+                self._shards.lose(lost)
+
+
+class ShardedCollection(Collection):
+    """A collection in several folders, each of them an ordinary one; made by `memvec.cluster.open`.
+
+    Items lie in the shard that a hash of their id names, and are listed shard by shard. What one
+    call adds to a shard is there as a whole or not at all. Calibration queries are a sample of all
+    shards, asked of every shard: an answer has one certificate.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from memvec.cluster import open
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open(folder + "/animals", shards=2, dim=3, local=True) as animals:
+    ...         animals.add([[1, 0, 0], [0, 1, 0]], ids=["cat", "dog"])
+    ...         animals.search([0.8, 0.6, 0], k=2).ids
+    ['cat', 'dog']
+    array([['cat', 'dog']], dtype=object)
+    """
+
+    def __init__(self, store: ShardedStore) -> None:
+        reading = ShardedReading(store)
+        searches = ShardedSearches(store, reading)
+        #: The shards: the way to each, and the states that searches see.
+        self.shards = store
+        self._check = self._checked
+        joins = Joins(store, reading, searches)
+        self._take(store, reading, searches, joins, ShardedWriting(store, reading))
+
+    @property
+    def missing_shards(self) -> tuple[int, ...]:
+        """Shards that do not answer and are left out, where partial answers are allowed."""
+        return self.shards.missing
+
+    @property
+    def n_shards(self) -> int:
+        """How many shards there are, those that do not answer among them."""
+        return len(self.shards.links)
+
+    def _checked(self) -> CheckReport:
+        """Check every shard; one that does not answer is a problem."""
+        reports: list[CheckReport] = []
+        for link in self.shards.links:
+            try:
+                reports.append(link.begin("check")())
+            except ShardError as lost:
+                reports.append(CheckReport((str(lost),), 0, 0))
+        return CheckReport(
+            tuple(problem for report in reports for problem in report.problems),
+            sum(report.n_files for report in reports),
+            sum(report.n_bytes for report in reports),
+        )
+
+    def __repr__(self) -> str:
+        if not self._closed:
+            self._reading.state()
+        return f"Sharded{super().__repr__()[:-1]}, {self.n_shards} shards)"

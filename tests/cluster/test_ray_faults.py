@@ -1,0 +1,124 @@
+"""Faults of a real cluster of several nodes on this machine: the same answer, or an error."""
+
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from cluster.conftest import N_SHARDS, lists_of, open_local
+from memvec import cluster
+from memvec.errors import ShardError
+
+
+def links_of(collection):
+    return collection.shards.links
+
+
+def test_actor_killed_in_a_search_comes_back_with_the_same_answer(root, queries, ray_cluster):
+    import ray
+
+    with cluster.open(root, cpus=0.1) as collection:
+        before = collection.range_search(queries)
+        link = links_of(collection)[1]
+        waiting = threading.Timer(0.02, lambda: ray.kill(link.actor, no_restart=False))
+        waiting.start()
+        for _ in range(5):
+            hits = collection.range_search(queries)
+            assert lists_of(hits) == lists_of(before)
+        waiting.join()
+        assert lists_of(collection.range_search(queries)) == lists_of(before)
+
+
+def test_shard_that_dies_and_cannot_come_back_is_an_error_or_left_out(root, queries, ray_cluster):
+    import ray
+
+    with cluster.open(root, cpus=0.1, partial=True) as collection:
+        assert collection.range_search(queries).certificate.missing_shards == ()
+        link = links_of(collection)[2]
+        shutil.rmtree(root / "shard-0002")
+        ray.kill(link.actor, no_restart=False)
+        hits = collection.range_search(queries)
+        assert hits.certificate.missing_shards == (2,)
+        assert {cluster.shard_of(name, N_SHARDS) for name in hits.ids} == {0, 1}
+        with pytest.raises(ShardError, match="Shard 2"):
+            collection.add(queries[:1], ["another"])
+
+
+def test_actor_killed_in_an_add_acknowledges_each_item_once(root, sample, ray_cluster):
+    """What add returned is there once, however often actors died meanwhile."""
+    import ray
+
+    with cluster.open(root, cpus=0.1) as collection:
+        known = len(collection)
+        stop = threading.Event()
+
+        def kill():
+            number = 0
+            while not stop.wait(0.3):
+                ray.kill(links_of(collection)[number % N_SHARDS].actor, no_restart=False)
+                number += 1
+                if number == 4:
+                    return
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        names = [f"new{number}" for number in range(600)]
+        for start in range(0, 600, 50):
+            collection.add(sample[start : start + 50], names[start : start + 50])
+            collection.delete(names[start : start + 2])
+        stop.set()
+        killer.join()
+        left = [name for number, name in enumerate(names) if number % 50 > 1]
+        assert len(collection) == known + len(left)
+        listed = [name for name in collection if str(name).startswith("new")]
+        assert sorted(listed) == sorted(left)
+        assert collection.check().ok
+
+
+WRITER = """
+import sys, numpy as np
+from memvec import cluster
+from memvec.evaluation import load_sample
+vectors = load_sample().vectors
+with cluster.open(sys.argv[1], local=True) as collection:
+    for start in range(0, 10000, 40):
+        names = [f"w{number}" for number in range(start, start + 40)]
+        collection.add(vectors[start : start + 40], names)
+        print(start + 40, flush=True)
+"""
+
+
+def test_writer_killed_in_an_add_across_shards_loses_nothing_acknowledged(root):
+    process = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(root)], stdout=subprocess.PIPE, text=True
+    )
+    for _ in range(10):
+        acknowledged = int(process.stdout.readline())
+    time.sleep(0.01)
+    process.kill()
+    rest = process.communicate()[0].split()
+    acknowledged = int(rest[-1]) if rest else acknowledged
+    with open_local(root) as collection:
+        names = [name for name in collection if str(name).startswith("w")]
+        assert len(set(names)) == len(names)
+        wanted = {f"w{number}" for number in range(acknowledged)}
+        assert wanted <= set(names) <= wanted | {f"w{acknowledged + one}" for one in range(40)}
+        # What was cut short is added by an upsert, and is there once.
+        block = [f"w{acknowledged + one}" for one in range(40)]
+        collection.upsert([collection.get("n1").vector] * 40, block)
+        assert len(set(collection)) == len(list(collection))
+        assert collection.check().ok
+
+
+def test_node_removed_moves_its_shards(root, queries, ray_cluster):
+    with cluster.open(root, cpus=0.5) as collection:
+        before = collection.range_search(queries)
+        gone = ray_cluster.list_all_nodes()[-1]
+        ray_cluster.remove_node(gone, allow_graceful=False)
+        try:
+            assert lists_of(collection.range_search(queries)) == lists_of(before)
+        finally:
+            ray_cluster.add_node(num_cpus=2, object_store_memory=100_000_000)
