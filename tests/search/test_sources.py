@@ -76,6 +76,7 @@ def test_plain_rows_find_what_brute_force_finds(many_pairs, seed, n, n_queries, 
     """Many pairs are compared by products of matrices, others one query at a time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_plain_rows, "_MANY_PAIRS", many_pairs)
+        patch.setattr(_plain_rows, "_MANY_QUERIES", 1)
         check_plain_rows(seed, n, n_queries, similarity, share)
 
 
@@ -192,6 +193,7 @@ def test_no_row_reaches_more_than_one_whatever_the_number_of_queries(monkeypatch
     """The nearest may be looked for above 1: copies reach that in float32."""
     rows = cloud(8, n=40, dim=DIM)
     monkeypatch.setattr(_plain_rows, "_MANY_PAIRS", 1000)
+    monkeypatch.setattr(_plain_rows, "_MANY_QUERIES", 1)
     for queries in (rows[:3], rows):
         found = PlainRows(StoredRows.of(rows)).compare_all(queries, float(np.float32(1.0000001)))
         assert found.counts.tolist() == [1] * len(queries)
@@ -202,6 +204,7 @@ def test_no_row_reaches_more_than_one_whatever_the_number_of_queries(monkeypatch
 def test_rows_in_fewer_bytes_are_compared_as_they_are_stored(dtype, many, monkeypatch):
     """By products of matrices and one by one; those that are few are copied first."""
     monkeypatch.setattr(_plain_rows, "_MANY_PAIRS", many)
+    monkeypatch.setattr(_plain_rows, "_MANY_QUERIES", 1)
     rows, queries = cloud(3, n=120, dim=DIM), cloud(4, n=6, dim=DIM)
     index = Index.build(rows, config=CONFIGS["guests"], dtype=dtype, progress=False)
     plain = PlainRows(StoredRows.of(rows, dtype))
