@@ -5,7 +5,7 @@ from importlib.util import find_spec
 import pytest
 
 # The packages that modules of integrations need; `make test-extras` has them all.
-ECOSYSTEMS = {"datasets": "datasets", "langchain": "langchain_core"}
+ECOSYSTEMS = {"datasets": "datasets", "langchain": "langchain_core", "mcp": "mcp"}
 collect_ignore = [
     f"src/memvec/integrations/{module}.py"
     for module, package in ECOSYSTEMS.items()

@@ -12,6 +12,7 @@ MISSING = {
     "langchain": ("langchain_core", "langchain-core", "langchain"),
     "arrow": ("pyarrow", "pyarrow", "arrow"),
     "datasets": ("datasets", "datasets", "datasets"),
+    "mcp": ("mcp", "mcp", "mcp"),
 }
 ROOT = Path(__file__).parents[2]
 

@@ -20,6 +20,7 @@ from memvec.cli._design import design
 from memvec.cli._export import export
 from memvec.cli._images import images
 from memvec.cli._info import calibrate, info
+from memvec.cli._mcp import mcp
 from memvec.cli._measure import measure
 from memvec.cli._output import INTERRUPTED, echo
 from memvec.cli._search import range_command, search
@@ -108,6 +109,7 @@ for _command in (
     info,
     join,
     keys,
+    mcp,
     measure,
     range_command,
     repair,
