@@ -148,6 +148,19 @@ def blocks_command(
     blocks.run(vectors, dim, similarity, memory, work)
 
 
+@main.command("cluster")
+@click.option("--vectors", type=click.IntRange(0), default=100_000, show_default=True)
+@click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
+@click.option("--joined", type=click.IntRange(0), default=200_000, show_default=True)
+@click.option("--pairs", type=click.IntRange(0), default=10_000_000, show_default=True)
+@click.option("--work", type=click.Path(file_okay=False, exists=True), help="Folder for files.")
+def cluster_command(vectors: int, dim: int, joined: int, pairs: int, work: str | None) -> None:
+    """Measure shards and joins on Ray, and components; 0 leaves a part out."""
+    from benchmarks import cluster  # Ray is not needed by the others
+
+    cluster.run(vectors, dim, joined, pairs, work)
+
+
 @main.command("gpu")
 @click.option("--device", default="cuda", show_default=True, help="cuda, or cuda:1 and so on.")
 @click.option("--rows", type=click.IntRange(1024), default=1 << 21, show_default=True)

@@ -21,6 +21,7 @@ class _LazyModule(ModuleType):
 
 
 optimize = _LazyModule("scipy.optimize")
+sparse = _LazyModule("scipy.sparse")
 special = _LazyModule("scipy.special")
 
-__all__ = ["optimize", "special"]
+__all__ = ["optimize", "sparse", "special"]

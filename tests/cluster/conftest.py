@@ -10,7 +10,15 @@ import memvec
 from memvec import cluster
 from memvec.evaluation import load_sample
 
-collect_ignore = [] if find_spec("ray") else ["test_ray.py", "test_ray_faults.py"]
+collect_ignore = (
+    []
+    if find_spec("ray")
+    else [
+        "test_ray.py",
+        "test_ray_faults.py",
+        "test_ray_files.py",
+    ]
+)
 
 N_SHARDS = 3
 N_ITEMS = 2400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from glob import has_magic
 from itertools import chain, islice
@@ -59,7 +59,7 @@ _BATCH = 8192
 _SEAL_AT = 100_000
 
 
-def _checked_files(
+def checked_files(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> tuple[str, ...]:
     """Refuse what is no file of vectors; a pattern, or several files, is for work by blocks."""
@@ -75,7 +75,7 @@ def _checked_files(
 
 
 @click.command()
-@click.argument("files", nargs=-1, required=True, callback=_checked_files, metavar="FILE...")
+@click.argument("files", nargs=-1, required=True, callback=checked_files, metavar="FILE...")
 @option("--similarity", COSINE, "Cosine above which two vectors are duplicates. Without it: 0.9.")
 @option(
     "--radius",
@@ -145,7 +145,7 @@ def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) 
     if out is None:
         _dedup_one(files, as_json=as_json, **asked)
     else:
-        _dedup_blocks(files, out, as_json=as_json, **asked)
+        dedup_blocks(files, out, memvec.deduplicate_files, as_json=as_json, **asked)
 
 
 def _dedup_one(
@@ -221,9 +221,10 @@ def _tell(
     )
 
 
-def _dedup_blocks(
+def dedup_blocks(
     files: tuple[str, ...],
     out: str,
+    run: Callable[..., FileDuplicates],
     *,
     radius: float | None,
     dropped: bool,
@@ -246,7 +247,7 @@ def _dedup_blocks(
         if asked[name] is None:
             del asked[name]
     try:
-        found = memvec.deduplicate_files(files, out=out, keep=keep, **asked)
+        found = run(files, out=out, keep=keep, **asked)
     except KeyboardInterrupt:
         echo(f"Interrupted. {out} keeps what is done: run the same command to go on.", err=True)
         sys.exit(INTERRUPTED)

@@ -12,6 +12,7 @@ import click
 from memvec.cli._add import add
 from memvec.cli._bench import bench
 from memvec.cli._care import check, compact, repair
+from memvec.cli._cluster import cluster
 from memvec.cli._create import create
 from memvec.cli._dedup import dedup, join
 from memvec.cli._delete import delete
@@ -98,6 +99,7 @@ for _command in (
     bench,
     calibrate,
     check,
+    cluster,
     compact,
     create,
     dedup,

@@ -1,12 +1,19 @@
-"""Past one machine: collections of several shards, in one process or on Ray."""
+"""Past one machine: collections of shards, and deduplication of files, on Ray."""
 
+from memvec.cluster._components import components
+from memvec.cluster._files import deduplicate, self_join
 from memvec.cluster._open import open_cluster as open  # noqa: A004 (as gzip and wave have one)
+from memvec.cluster._operator import FindSimilar
 from memvec.cluster._root import PLACEMENT, shard_of
 from memvec.collection import ShardedCollection
 
 __all__ = [
     "PLACEMENT",
+    "FindSimilar",
     "ShardedCollection",
+    "components",
+    "deduplicate",
     "open",
+    "self_join",
     "shard_of",
 ]

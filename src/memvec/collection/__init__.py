@@ -1,6 +1,16 @@
 """Collections: durable, growing, searchable at any time."""
 
-from memvec.collection._blocks import FileDuplicates, deduplicate_files
+from memvec.collection._blocks import (
+    DoTasks,
+    FileDuplicates,
+    deduplicate_by,
+    deduplicate_files,
+    do_task,
+)
+from memvec.collection._blocks_groups import LABELS, edge_files
+from memvec.collection._blocks_plan import Asked, BlockPlan, Task
+from memvec.collection._blocks_reading import FIRSTS
+from memvec.collection._blocks_work import WorkFolder
 from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
 from memvec.collection._ids import checked_metadata
@@ -18,8 +28,13 @@ from memvec.collection._waiting import Waiting
 from memvec.search import DuplicateGroup, Duplicates, SimilarPair
 
 __all__ = [
+    "FIRSTS",
+    "LABELS",
     "LOSSES",
+    "Asked",
+    "BlockPlan",
     "Collection",
+    "DoTasks",
     "DuplicateGroup",
     "Duplicates",
     "FileDuplicates",
@@ -41,10 +56,15 @@ __all__ = [
     "SimilarPair",
     "State",
     "Stats",
+    "Task",
     "Waiting",
+    "WorkFolder",
     "check_collection",
     "checked_metadata",
+    "deduplicate_by",
     "deduplicate_files",
+    "do_task",
+    "edge_files",
     "given_settings",
     "listed_state",
     "open_collection",

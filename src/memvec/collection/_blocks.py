@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 from memvec import checks
 from memvec.checks import counted
@@ -180,17 +180,60 @@ def deduplicate_files(
     >>> found.n_pairs, found.n_copies, found.n_kept
     (1, 1, 2)
     """
-    asked = _checked(
-        Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
-    )
+    asked = Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
     threads = checks.threads(threads, _WHERE)
+
+    def one_by_one(work: WorkFolder, tasks: list[Task], advance: Callable[[Task], None]) -> None:
+        for task in tasks:
+            do_task(work, task, threads)
+            advance(task)
+
+    return deduplicate_by(
+        one_by_one,
+        files,
+        asked,
+        out=out,
+        keep_list=keep_list,
+        memory=memory,
+        keep_work=keep_work,
+        progress=progress,
+    )
+
+
+#: Does tasks that need nothing of each other, and tells which are done.
+DoTasks: TypeAlias = Callable[[WorkFolder, list[Task], Callable[[Task], None]], None]
+
+
+def deduplicate_by(
+    do_tasks: DoTasks,
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    asked: Asked,
+    *,
+    out: str | os.PathLike[str],
+    keep_list: str | os.PathLike[str] | None = None,
+    memory: str | int | None = None,
+    keep_work: bool = False,
+    progress: bool | None = None,
+) -> FileDuplicates:
+    """Find the near-duplicates in files; whoever does the tasks, the bytes are the same.
+
+    Parameters
+    ----------
+    do_tasks : callable
+        Does tasks of a work folder that need nothing of each other.
+    asked : Asked
+        What is asked for, not checked yet.
+    files, out, keep_list, memory, keep_work, progress
+        As in :func:`deduplicate_files`.
+    """
+    asked = _checked(asked)
     folder = checks.path(out, "out", _WHERE)
     listed = None if keep_list is None else _checked_list(keep_list, folder)
     # Absolute: the same call from another working folder goes on with the same files.
     paths = [Path(os.path.abspath(path)) for path in expand_paths(files, _WHERE)]
     with disk.refusals(folder), _opened(folder, paths, listed, asked, memory) as work:
         if (result := _finished(work, listed)) is None:
-            _run(work, threads, progress)
+            _run(work, do_tasks, progress)
             result = _result(work, listed)
             write_manifest(work.out, work.plan, result)
     if not keep_work:
@@ -335,19 +378,17 @@ def _as_given(result: dict[str, Any]) -> FileDuplicates:
     return FileDuplicates(**numbers, certificate=certificate)
 
 
-def _run(work: WorkFolder, threads: int | None, progress: bool | None) -> None:
-    """Do all tasks that are not done yet."""
+def _run(work: WorkFolder, do_tasks: DoTasks, progress: bool | None) -> None:
+    """Have all tasks done that are not done yet, those of one kind together."""
     done = _done(work)
     n_blocks, memory = work.plan.n_blocks, work.plan.memory / 1e9
     for kind, title in _STAGES.items():
         tasks = [task for task in work.plan.tasks if task.kind == kind]
         title = title.format(f"{counted(n_blocks, 'block')}, memory {memory:.3g} GB")
         with progress_bar(title, sum(_size(work, task) for task in tasks), progress) as advance:
-            for task in tasks:
-                if task not in done:
-                    work.begin(task)
-                    do_task(work, task, threads)
-                advance(_size(work, task))
+            advance(sum(_size(work, task) for task in tasks if task in done))
+            left = [task for task in tasks if task not in done]
+            do_tasks(work, left, lambda task: advance(_size(work, task)))
 
 
 _STAGES: dict[Kind, str] = {
@@ -370,6 +411,7 @@ def _size(work: WorkFolder, task: Task) -> int:
 
 def do_task(work: WorkFolder, task: Task, threads: int | None) -> None:
     """Do one task; whoever has the files of those before it gets the same bytes."""
+    work.begin(task)
     do: dict[Kind, Callable[[WorkFolder, Task], None]] = {
         "read": read_block,
         "copies": find_equal_rows,

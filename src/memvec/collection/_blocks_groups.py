@@ -24,12 +24,16 @@ _CLASSES = 4096
 _BYTES_AN_EDGE = 64
 #: The row to keep of the group of each row.
 KEPT = "kept.npy"
+#: Of each row the first one that it is connected with, where others have found that.
+LABELS = "labels.npy"
 
 
 def group_rows(work: WorkFolder, task: Task) -> None:
     """Make groups of what was found, and choose the row of each to keep."""
     firsts, ranks = np.array(work.load(FIRSTS)), _ranks(work)
-    if work.plan.asked.groups == "components":
+    if work.plan.asked.groups == "components" and (work.inner / LABELS).exists():
+        labels = np.array(work.load(LABELS))
+    elif work.plan.asked.groups == "components":
         labels = _components(work, firsts)
     else:
         labels = _stars(work, firsts, ranks)
@@ -58,15 +62,19 @@ def _ranks(work: WorkFolder) -> IntArray:
     return ranks
 
 
+def edge_files(work: WorkFolder) -> list[Path]:
+    """Return the files of the pairs of rows that joins found, int64, two a pair."""
+    paths = [work.found(task) for task in work.plan.tasks if task.kind == "join"]
+    return [path for path in paths if path.exists() and path.stat().st_size]
+
+
 def _edges(work: WorkFolder) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield the pairs of rows that all joins found."""
-    for task in work.plan.tasks:
-        path = work.found(task)
-        if task.kind == "join" and path.exists() and path.stat().st_size:
-            pairs = np.memmap(path, dtype=np.int64, mode="r").reshape(-1, 2)
-            for start, stop in blocks(len(pairs), _EDGES_AT_ONCE):
-                left, right = np.array(pairs[start:stop]).T
-                yield left, right
+    for path in edge_files(work):
+        pairs = np.memmap(path, dtype=np.int64, mode="r").reshape(-1, 2)
+        for start, stop in blocks(len(pairs), _EDGES_AT_ONCE):
+            left, right = np.array(pairs[start:stop]).T
+            yield left, right
 
 
 def _components(work: WorkFolder, firsts: IntArray) -> IntArray:

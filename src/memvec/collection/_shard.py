@@ -30,6 +30,8 @@ from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
 # States that are still answered for after others took their place.
 _STATES_KEPT = 4
+# Ids that come with an answer, at most.
+_IDS_WITH_ANSWER = 1000
 
 
 class Sought(NamedTuple):
@@ -174,8 +176,11 @@ class Shard:
             {key: one for key, one in state.calibration.items() if key not in known.tables},
         )
 
-    def find(self, rows: Float32Array, sought: Sought) -> tuple[Matches, int]:
-        """Return the matches of queries, by key, and which state is the newest."""
+    def find(self, rows: Float32Array, sought: Sought) -> tuple[Matches, int, dict[int, Id]]:
+        """Return the matches of queries, by key, which state is the newest, and the ids of a few.
+
+        Whoever asks has the ids so without a second question, unless there are many.
+        """
         state = self._state_of(sought.change)
         threads = sought.threads or self.threads
         asked = Inquiry(sought.similarity, sought.request, sought.where, threads, "find")
@@ -187,7 +192,9 @@ class Shard:
         else:
             level, thresholds = sought.similarity, sought.thresholds
             found = search_scopes(scopes, rows, level, thresholds, threads)
-        return found, self._store.state.change
+        few = 0 < len(found.ids) <= _IDS_WITH_ANSWER
+        ids = self.names(np.unique(found.ids)) if few else {}
+        return found, self._store.state.change, ids
 
     def _limited(self, state: State, scopes: tuple[Scope, ...], packed: bytes) -> list[Scope]:
         """Return scopes of the rows that are allowed, which are told in the order of their keys."""

@@ -93,7 +93,8 @@ class ShardSource:
         waiting = self.link.begin("find", self.shared.of(self.link, queries), sought)
 
         def answer() -> Matches:
-            found, newest = waiting()
+            found, newest, ids = waiting()
+            self.store.remember(ids)
             if newest != change:
                 self.store.outdated()
             if self.keys is None:

@@ -71,7 +71,12 @@ class ShardedReading:
 
     def names(self, keys: IntArray) -> dict[int, Id]:
         """Return the ids of keys, deleted or not; some may be gone for good."""
-        return self._of_keys("names", keys)
+        known = self._store.known_ids
+        listed = keys.tolist()
+        found = {key: known[key] for key in listed if key in known}
+        if len(found) < len(listed):
+            found |= self._of_keys("names", keys[[key not in found for key in listed]])
+        return found
 
     def contains(self, name: object) -> bool:
         """Tell whether there is an item of an id."""

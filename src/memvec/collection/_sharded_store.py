@@ -30,6 +30,8 @@ from memvec.types import Float32Array
 _TABLES = "tables"
 # So often a state is asked for anew where shards change while it is put together.
 _TRIES = 20
+# Ids that are kept, at least.
+_IDS_KEPT = 100_000
 #: What a shard that cannot be used raises.
 LOSSES = (CorruptIndexError, IndexNotFoundError, StorageError, UnknownVersionError)
 
@@ -101,6 +103,8 @@ class ShardedStore:
         What searches see.
     states : mapping of int to State
         That of each shard that answers.
+    known_ids : dict of int to int or str
+        The ids of some keys.
     """
 
     def __init__(
@@ -121,6 +125,7 @@ class ShardedStore:
         self._tables = SharedTables(folder / _TABLES, read_only=read_only)
         self._lock = threading.RLock()
         self._stale = True
+        self.known_ids: dict[int, Id] = {}
 
     @property
     def read_only(self) -> bool:
@@ -192,6 +197,12 @@ class ShardedStore:
         link = self.links[segment.number // NUMBERS_OF_SHARD]
         table: CalibrationTable = link.begin("calibration_rows", segment.number, rows)()
         return table
+
+    def remember(self, ids: dict[int, Id]) -> None:
+        """Keep the ids of keys that came with an answer; a key never gets another id."""
+        if len(self.known_ids) > _IDS_KEPT:
+            self.known_ids = {}
+        self.known_ids |= ids
 
     def everywhere(self, method: str, *args: Any) -> list[Any]:
         """Call a method of all shards at once; return what each returns."""

@@ -1,0 +1,242 @@
+"""Connected components by rounds, over parts of the nodes that each fit into memory.
+
+Each round is a large star and a small star (Kiveris, Lattanzi, Mirrokni, Rastogi and Vassilvitskii,
+"Connected components in MapReduce and beyond", SoCC 2014). In a large star, each node connects its
+larger neighbours with the smallest of its neighbours and itself; in a small star, it connects its
+smaller neighbours and itself with the smallest of them. Once neither changes an edge, every node
+has one edge, to the smallest of its component. A worker owns a range of the nodes: it holds the
+smallest neighbour of each in memory, and reads the edges, however many one node has, in blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from memvec.kernels import blocks
+from memvec.lazy import sparse
+from memvec.types import IntArray
+
+Star: TypeAlias = Literal["large", "small"]
+#: Calls a function with several lists of arguments, and returns what each call returns, in order.
+Run: TypeAlias = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
+
+# Edges that are read, contracted and sorted at a time: a few arrays of 16 MB.
+_EDGES_AT_ONCE = 1 << 20
+
+
+class Rounds(NamedTuple):
+    """Nodes, their parts, and the folder of the edges.
+
+    Attributes
+    ----------
+    folder : str
+        Gets the edges of each step, by the part they go to and the piece they come from.
+    n_nodes : int
+        How many there are.
+    n_parts : int
+        How many ranges of nodes there are.
+    """
+
+    folder: str
+    n_nodes: int
+    n_parts: int
+
+    @property
+    def width(self) -> int:
+        """Nodes of a part."""
+        return max(1, -(-self.n_nodes // self.n_parts))
+
+    def part(self, number: int) -> tuple[int, int]:
+        """Return the first node of a part and the one behind its last."""
+        low = min(number * self.width, self.n_nodes)
+        return low, min(low + self.width, self.n_nodes)
+
+    def file(self, step: int, part: int, piece: int) -> Path:
+        """Return the file of the edges that a piece of a step sends to a part."""
+        return Path(self.folder) / f"edges-{step:03d}-{part:05d}-{piece:06d}.i64"
+
+    def edges(self, step: int, part: int) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the edges that were sent to a part: nodes of the part, and their neighbours."""
+        for path in sorted(Path(self.folder).glob(f"edges-{step:03d}-{part:05d}-*.i64")):
+            yield from _edges_in(str(path))
+
+
+def components(
+    n_nodes: int, files: Sequence[str], folder: str, n_parts: int, run: Run
+) -> list[str]:
+    """Find of each node the smallest of its component; return files of them, in order.
+
+    Parameters
+    ----------
+    n_nodes : int
+        Nodes are numbered from 0.
+    files : sequence of str
+        Edges: int64, two a pair.
+    folder : str
+        For the work, and the result; what it held is removed.
+    n_parts : int
+        Ranges of nodes that are worked on apart. The result does not depend on it.
+    run : callable
+        Calls a function with several lists of arguments, at once or one after the other.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.array([[3, 1], [4, 0], [1, 2]]).tofile(folder + "/edges")
+    ...     run = lambda function, calls: [function(*one) for one in calls]
+    ...     [found] = components(6, [folder + "/edges"], folder + "/work", 1, run)
+    ...     np.fromfile(found, dtype=np.int64).tolist()
+    [0, 1, 1, 1, 0, 5]
+    """
+    shutil.rmtree(folder, ignore_errors=True)
+    os.makedirs(folder)
+    rounds = Rounds(folder, n_nodes, n_parts)
+    run(_spread, [(rounds, piece, file) for piece, file in enumerate(files)])
+    parts, step, changed = range(n_parts), 0, True
+    while changed:
+        large = run(_star, [(rounds, step, part, "large") for part in parts])
+        small = run(_star, [(rounds, step + 1, part, "small") for part in parts])
+        step += 2
+        changed = sum(large) + sum(small) > 0
+        for old in (step - 2, step - 1):
+            # What the last small star read tells the components.
+            if changed or old < step - 1:
+                _remove(rounds, old)
+    found: list[str] = run(_labels, [(rounds, step - 1, part) for part in parts])
+    for old in (step - 1, step):
+        _remove(rounds, old)
+    return found
+
+
+def _spread(rounds: Rounds, piece: int, file: str) -> None:
+    """Contract the edges of a file, block by block, and send them to the parts of both ends."""
+    with _Sending(rounds, 0, piece) as send:
+        for left, right in _edges_in(file):
+            high, low = _contracted(left, right)
+            send(high, low)
+            send(low, high)
+
+
+def _contracted(left: IntArray, right: IntArray) -> tuple[IntArray, IntArray]:
+    """Return one edge for each node of some edges, to the smallest that they connect it with."""
+    nodes, ends = np.unique(np.concatenate([left, right]), return_inverse=True)
+    a, b = np.split(ends, 2)
+    matrix = sparse.coo_matrix((np.ones(len(a), np.int8), (a, b)), shape=(len(nodes),) * 2)
+    _, of_node = sparse.csgraph.connected_components(matrix, directed=False)
+    # Nodes rise: the first of a component is its smallest.
+    _, first = np.unique(of_node, return_index=True)
+    smallest = nodes[first[of_node]]
+    connected = smallest != nodes
+    return nodes[connected], smallest[connected]
+
+
+def _star(rounds: Rounds, step: int, part: int, star: Star) -> int:
+    """Do one part of a star; return how many edges it changed."""
+    low, high = rounds.part(part)
+    smallest = np.arange(low, high)
+    has_edge = np.zeros(high - low, dtype=bool)
+    for own, other in rounds.edges(step, part):
+        np.minimum.at(smallest, own - low, other)
+        has_edge[own - low] = True
+    changed = 0
+    with _Sending(rounds, step + 1, part) as send:
+        for own, other in rounds.edges(step, part):
+            target = smallest[own - low]
+            if star == "large":
+                some = other > own
+                changed += int(np.count_nonzero(target[some] != own[some]))
+                send(other[some], target[some])
+            else:
+                some = other != target
+                changed += int(np.count_nonzero(some))
+                send(other[some], target[some])
+                send(target[some], other[some])
+        if star == "small":
+            for start, stop in blocks(high - low, _EDGES_AT_ONCE):
+                nodes = low + start + np.flatnonzero(has_edge[start:stop])
+                send(nodes, smallest[nodes - low])
+                send(smallest[nodes - low], nodes)
+    return changed
+
+
+def _labels(rounds: Rounds, step: int, part: int) -> str:
+    """Write down of each node of a part the smallest of its component."""
+    low, high = rounds.part(part)
+    smallest = np.arange(low, high)
+    for own, other in rounds.edges(step, part):
+        smallest[own - low] = other
+    path = Path(rounds.folder) / f"labels-{part:05d}.i64"
+    _write(path, [smallest])
+    return str(path)
+
+
+class _Sending:
+    """Sends edges to the parts of their first nodes; whole files appear, at the end of the block.
+
+    So a call that is made again, because its worker died, writes the same files once more.
+    """
+
+    def __init__(self, rounds: Rounds, step: int, piece: int) -> None:
+        self._rounds, self._step, self._piece = rounds, step, piece
+        self._files: dict[int, Any] = {}
+
+    def __enter__(self) -> Callable[[IntArray, IntArray], None]:
+        return self._send
+
+    def _send(self, own: IntArray, other: IntArray) -> None:
+        own, other = _distinct(own, other)
+        parts = own // self._rounds.width
+        bounds = np.append(np.flatnonzero(np.diff(parts, prepend=-1)), len(parts))
+        for start, stop in pairwise(bounds.tolist()):
+            part = int(parts[start])
+            if part not in self._files:
+                self._files[part] = self._path(part, ".tmp").open("wb")
+            self._files[part].write(np.stack([own[start:stop], other[start:stop]], 1).tobytes())
+
+    def _path(self, part: int, ending: str = "") -> Path:
+        path = self._rounds.file(self._step, part, self._piece)
+        return path.with_name(path.name + ending)
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        for part, file in self._files.items():
+            file.close()
+            if kind is None:
+                os.replace(self._path(part, ".tmp"), self._path(part))
+
+
+def _distinct(own: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
+    """Return edges in order, each once."""
+    order = np.lexsort((other, own))
+    own, other = own[order], other[order]
+    fresh = np.ones(len(own), dtype=bool)
+    fresh[1:] = (own[1:] != own[:-1]) | (other[1:] != other[:-1])
+    return own[fresh], other[fresh]
+
+
+def _edges_in(file: str) -> Iterator[tuple[IntArray, IntArray]]:
+    """Yield the edges of a file, block by block."""
+    with open(file, "rb") as opened:
+        while content := opened.read(16 * _EDGES_AT_ONCE):
+            left, right = np.frombuffer(content, dtype=np.int64).reshape(-1, 2).T
+            yield left.copy(), right.copy()
+
+
+def _write(path: Path, arrays: Sequence[IntArray]) -> None:
+    unfinished = path.with_name(f"{path.name}.tmp")
+    with unfinished.open("wb") as file:
+        for array in arrays:
+            file.write(array.tobytes())
+    os.replace(unfinished, path)
+
+
+def _remove(rounds: Rounds, step: int) -> None:
+    for path in Path(rounds.folder).glob(f"edges-{step:03d}-*.i64"):
+        path.unlink()

@@ -1,0 +1,206 @@
+"""Deduplication of files on Ray: the tasks of the single machine, spread over the nodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memvec.cluster._components import components
+from memvec.cluster._ray import require_ray
+from memvec.collection import (
+    FIRSTS,
+    LABELS,
+    Asked,
+    BlockPlan,
+    FileDuplicates,
+    Task,
+    WorkFolder,
+    deduplicate_by,
+    do_task,
+    edge_files,
+)
+from memvec.guarantee import Guarantee
+from memvec.index import KeptRow
+from memvec.kernels import blocks
+from memvec.progress import heeds_progress
+from memvec.search import Grouping
+
+# A worker that dies, or whose node does, is replaced so often for one call.
+_RETRIES = 5
+# Calls that wait in Ray at the same time.
+_CALLS_AT_ONCE = 256
+# A part of the nodes takes a quarter of the memory of a worker, at 8 bytes and 1 a node.
+_PARTS_OF_MEMORY, _BYTES_A_NODE = 4, 9
+_COPIES = "copies.i64"
+_PAIRS_AT_ONCE = 1 << 20
+
+
+class RayCalls:
+    """Calls functions in workers of Ray, as many at a time as there are CPUs for."""
+
+    def __init__(self, ray: Any, cpus: float) -> None:
+        self._ray, self._cpus = ray, cpus
+
+    def __call__(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Return what each call returns, in order."""
+        results: list[Any] = [None] * len(calls)
+        for place, result in self.as_done(function, calls):
+            results[place] = result
+        return results
+
+    def as_done(
+        self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the place and the result of each call, as they end."""
+        remote = self._ray.remote(function).options(num_cpus=self._cpus, max_retries=_RETRIES)
+        begun: dict[Any, int] = {}
+        left = list(enumerate(calls))[::-1]
+        try:
+            while begun or left:
+                while left and len(begun) < _CALLS_AT_ONCE:
+                    place, arguments = left.pop()
+                    begun[remote.remote(*arguments)] = place
+                [done], _ = self._ray.wait(list(begun), num_returns=1)
+                yield begun.pop(done), self._get(done)
+        finally:
+            for one in begun:
+                self._ray.cancel(one, force=True)
+
+    def _get(self, done: Any) -> Any:
+        try:
+            return self._ray.get(done)
+        except self._ray.exceptions.RayTaskError as error:
+            raise getattr(error, "cause", error) from None
+
+
+class _Tasks:
+    """Does the tasks of a work folder in workers."""
+
+    def __init__(self, calls: RayCalls, threads: int) -> None:
+        self._calls, self._threads = calls, threads
+
+    def __call__(
+        self, work: WorkFolder, tasks: list[Task], advance: Callable[[Task], None]
+    ) -> None:
+        out, record = str(work.out.absolute()), work.plan.record
+        if [task.kind for task in tasks] == ["groups"] and work.plan.asked.groups == "components":
+            _label(work, self._calls)
+        calls = [(out, record, tuple(task), self._threads) for task in tasks]
+        for place, _ in self._calls.as_done(_do, calls):
+            advance(tasks[place])
+
+
+def _do(out: str, record: dict[str, Any], task: tuple[Any, ...], threads: int) -> None:
+    """Do a task, unless a worker that died has done it."""
+    work = WorkFolder(Path(out), BlockPlan.of_record(record))
+    if not work.is_whole(Task(*task)):
+        do_task(work, Task(*task), threads)
+
+
+def _label(work: WorkFolder, calls: RayCalls) -> None:
+    """Find of each row the first one that pairs and copies connect it with, by rounds."""
+    plan, folder = work.plan, work.inner / "rounds"
+    copies = work.inner / _COPIES
+    _write_copies(np.asarray(work.load(FIRSTS)), copies)
+    files = [str(path.absolute()) for path in (*edge_files(work), copies)]
+    most = max(1, plan.memory // _PARTS_OF_MEMORY // _BYTES_A_NODE)
+    n_parts = max(plan.n_blocks, -(-plan.n_rows // most))
+    parts = components(plan.n_rows, files, str(folder.absolute()), n_parts, calls)
+    path = work.inner / LABELS
+    unfinished = path.with_name("unfinished.npy")
+    labels = np.lib.format.open_memmap(unfinished, "w+", np.int64, (plan.n_rows,))
+    first = 0
+    for part in parts:
+        some = np.fromfile(part, dtype=np.int64)
+        labels[first : first + len(some)] = some
+        first += len(some)
+    labels.flush()
+    os.replace(unfinished, path)
+
+
+def _write_copies(firsts: np.ndarray[Any, Any], path: Path) -> None:
+    """Write the pairs of copies and the first row of each."""
+    with path.open("wb") as file:
+        for start, stop in blocks(len(firsts), _PAIRS_AT_ONCE):
+            rows, some = np.arange(start, stop), firsts[start:stop]
+            copied = some != rows
+            file.write(np.stack([rows[copied], some[copied]], axis=1).tobytes())
+
+
+@heeds_progress
+def deduplicate(
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    similarity: float = 0.9,
+    *,
+    out: str | os.PathLike[str],
+    keep_list: str | os.PathLike[str] | None = None,
+    field: str | None = None,
+    ids: str | None = None,
+    keep: KeptRow = "first",
+    scores: str | None = None,
+    groups: Grouping = "components",
+    miss_rate: float = 0.01,
+    guarantee: Guarantee = "expected",
+    confidence: float = 0.95,
+    memory: str | int | None = None,
+    cpus: int = 1,
+    keep_work: bool = False,
+    progress: bool | None = None,
+) -> FileDuplicates:
+    """Find the near-duplicates in files, on the nodes of a Ray cluster.
+
+    The work is that of :func:`memvec.deduplicate_files`, and so are the files that it writes, byte
+    for byte; blocks are read, indexed and joined by as many workers as the cluster has CPUs for.
+    Groups are made by rounds over parts of the rows. After a crash of the driver, the same call
+    goes on, here or on a single machine.
+
+    Parameters
+    ----------
+    files, similarity, keep_list, field, ids, keep, scores, groups, miss_rate, guarantee, confidence
+        As in :func:`memvec.deduplicate_files`.
+    out : str or path
+        As there; a folder that all nodes reach under this path, as they do the files.
+    memory : str or int, optional
+        Bytes that one worker may use; the size of blocks follows from it.
+    cpus : int, default 1
+        CPUs that Ray reserves for a worker, and its threads.
+    keep_work, progress
+        As in :func:`memvec.deduplicate_files`.
+
+    Returns
+    -------
+    FileDuplicates
+    """
+    ray = require_ray("memvec.cluster.deduplicate")
+    return deduplicate_by(
+        _Tasks(RayCalls(ray, cpus), cpus),
+        files,
+        Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence),
+        out=out,
+        keep_list=keep_list,
+        memory=memory,
+        keep_work=keep_work,
+        progress=progress,
+    )
+
+
+def self_join(
+    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    similarity: float = 0.9,
+    **options: Any,
+) -> FileDuplicates:
+    """Write all similar pairs of rows of files to a folder, on the nodes of a Ray cluster.
+
+    Parameters
+    ----------
+    files, out, similarity
+        As in :func:`deduplicate`: the folder gets Parquet files of ``id_a``, ``id_b``, ``score``.
+    **options
+        As in :func:`deduplicate`.
+    """
+    return deduplicate(files, similarity, out=out, **options)
