@@ -96,6 +96,10 @@ class JointPromises:
         self._laws: Cache[tuple[_Numbers], NullLaw] = Cache(
             _MOST_KEPT, lambda law: int(law.cosines.nbytes)
         )
+        # Without a table: what is planted depends on the segments alone, and is planted once.
+        self._solvers: Cache[tuple[_Numbers], Promises] = Cache(
+            _MOST_KEPT, lambda joint: joint.n_bytes
+        )
         self._least = lowest_cosine(settings.similarity)
         self._watched: weakref.WeakSet[Segment] = weakref.WeakSet()
 
@@ -183,7 +187,7 @@ class JointPromises:
         """Drop what was kept for a segment, without any lock: it is called when one dies."""
         self._asked.forget(number)
         everything: tuple[Cache[Any, Any], ...] = (
-            *(self._kept, self._recent, self._ranked, self._tables, self._laws),
+            *(self._kept, self._recent, self._ranked, self._tables, self._laws, self._solvers),
         )
         for kept in everything:
             kept.drop(lambda key: number in key[0])
@@ -227,10 +231,15 @@ class JointPromises:
 
     def _solved(self, state: State, table: CalibrationTable | None) -> Promises:
         """Return the promise that a table of calibration queries against all segments supports."""
+        found = self._solvers.get((_numbers(state),), lambda: self._without_table(state))
+        solver = found.calibration
+        return Promises(solver if table is None else solver.with_table(table), self._default)
+
+    def _without_table(self, state: State) -> Promises:
         settings, given = self.settings, self._given
         segments = [part.rows.index for part in state.segments]
         evidence = Evidence(
-            table=table,
+            table=None,
             source="reserve" if given is None else "queries",
             floor=lowest_known(settings.similarity),
             null_law=self.null_law(state),
