@@ -274,3 +274,29 @@ def test_masked_array_without_a_masked_entry_is_an_array():
 def test_entry_that_is_missing_is_refused(value):
     with pytest.raises(InvalidTypeError, match="an array of real numbers. Got dtype"):
         checks.numbers(value, "v", "f")
+
+
+class OnCard:
+    """A tensor on a card, which is copied to memory by a method that has a name."""
+
+    def __init__(self, array, name):
+        setattr(self, name, lambda: array)
+
+    def __dlpack__(self, **options):
+        raise BufferError("not on the CPU")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __array__(self, dtype=None, copy=None):
+        raise TypeError("Implicit conversion is not allowed.")
+
+
+@pytest.mark.parametrize("name", ["cpu", "get"])
+def test_tensors_on_a_card_are_copied(name):
+    np.testing.assert_array_equal(checks.matrix(OnCard(ROWS, name), "v", "f"), ROWS)
+
+
+def test_tensor_on_a_card_that_cannot_be_copied_is_refused():
+    with pytest.raises(InvalidTypeError, match="Implicit conversion is not allowed"):
+        checks.matrix(OnCard(ROWS, "nothing"), "v", "f")

@@ -33,6 +33,8 @@ _SURELY_UNIT = UNIT_NORM_TOLERANCE - 1e-9
 # Rows that are said to have norm 1: float16 moves the norm of a row by less than this.
 _NORM_GIVEN = 1e-3
 _FLOAT32 = np.dtype(np.float32)
+# As DLPack numbers devices: memory, and memory that a card can read.
+_DLPACK_MEMORY = (1, 3)
 
 
 def message(name: str, where: str, expected: str, got: object) -> str:
@@ -155,7 +157,7 @@ def generator(seed: object, where: str) -> np.random.Generator:
 def matrix(value: object, name: str, where: str, *, dim: int | None = None) -> FloatArray:
     """Return `value` as a 2-D float array, at least one row and one column, copying only to cast.
 
-    Accepted: NumPy arrays, anything with ``__array__`` or ``__dlpack__`` on the CPU, nested lists,
+    Accepted: NumPy arrays, anything with ``__array__`` or ``__dlpack__``, nested lists,
     and columns whose entries are rows of one length, as pandas, Polars and Arrow hold them; of
     bfloat16, float16, float32, float64 and integers.
     """
@@ -196,10 +198,22 @@ def _as_array(value: Any) -> AnyArray:
         if str(getattr(value, "dtype", "")) == "torch.bfloat16":
             # NumPy has no such numbers, and PyTorch gives them away by no protocol.
             value = value.float()
+        value = _in_memory(value)
         if not hasattr(value, "__array__"):
             return np.from_dlpack(value)
     # First where both are offered: DLPack has no columns of lists, nor bfloat16 for NumPy.
     return np.asanyarray(value)
+
+
+def _in_memory(value: Any) -> Any:
+    """Return a tensor that lies on a card as its library copies it from there."""
+    device = getattr(value, "__dlpack_device__", None)
+    if device is None or int(device()[0]) in _DLPACK_MEMORY:
+        return value
+    for copied in ("cpu", "get"):  # as PyTorch and CuPy call it; JAX has __array__ for it
+        if hasattr(value, copied):
+            return getattr(value, copied)()
+    return value
 
 
 def _stacked(column: AnyArray, name: str, where: str) -> AnyArray:
