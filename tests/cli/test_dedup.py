@@ -186,8 +186,9 @@ def test_dedup_by_blocks_tells_what_differs_and_how_to_go_on(parts, monkeypatch)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(memvec.collection, "deduplicate_files", stop)
+        # First: it is looked up in the other when it is first asked for.
         patch.setattr(memvec, "deduplicate_files", stop)
+        patch.setattr(memvec.collection, "deduplicate_files", stop)
         output = run("dedup", *parts, "--out", "pairs", code=130)
     assert "Interrupted. pairs keeps what is done: run the same command to go on." in output
     run("dedup", *parts, "--out", "pairs")
