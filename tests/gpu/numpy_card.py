@@ -12,7 +12,7 @@ import numpy as np
 
 import naive
 from memvec import gpu
-from memvec.gpu import _source
+from memvec.gpu import _build, _source
 
 RECORDERS = []
 
@@ -131,7 +131,8 @@ def install(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
     card = NumpyCard(0, "NumPy", (7, 5), 4)
-    monkeypatch.setattr(_source, "find_card", lambda device: card)
+    for module in (_build, _source):
+        monkeypatch.setattr(module, "find_card", lambda device: card)
     return card
 
 
@@ -166,7 +167,7 @@ def join(macros, rows, begin, end, columns, n, thresholds, stops, share, entries
 
 def members(
     macros, rows, candidates, n_candidates, room, begins, ends, slots, codes, limits, limit,
-    first_limit, once, entries, count, capacity,
+    first_limit, once, entries, count, capacity, tested,
 ):  # fmt: skip
     row_bits, code_bits = bits_of(rows), bits_of(codes)
     found = []
@@ -180,6 +181,8 @@ def members(
         if once:
             passes &= held > row
         found += [(row, int(member)) for member in held[passes]]
+        if tested is not None:
+            tested[0] += np.uint64(len(held))
     append(entries, count, capacity, np.array(found, dtype=np.int32).reshape(-1, 2))
 
 

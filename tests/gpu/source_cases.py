@@ -3,10 +3,12 @@
 from functools import cache
 
 import numpy as np
+import pytest
 
 import naive
 from clouds import around
 from memvec import Index, IndexConfig
+from memvec.errors import InvalidValueError
 from memvec.guarantee import Thresholds
 from memvec.kernels import N_STAGES
 
@@ -108,3 +110,16 @@ def assert_joins_well(index, moved):
     assert all(scores[pair] == score for pair, score in zip(pairs, found.scores, strict=True))
     groups = moved.deduplicate(0.97)
     assert any({group.kept, *group.dropped} >= {3, 7} for group in groups.groups)
+
+
+def assert_takes_arrays(index, moved, on_card):
+    """Queries that lie on the card have the answers of those that do not."""
+    rows, queries = rows_and_queries()
+    for some in (queries, queries[:1], queries[0], (3 * queries).astype(np.float64)):
+        assert_same(index.range_search(some, 0.75), moved.range_search(on_card(some), 0.75))
+    here, there = index.search(queries, 5), moved.search(on_card(queries), 5)
+    np.testing.assert_array_equal(here.ids, there.ids)
+    found = moved.range_search(on_card(queries), 0.75, shadow=1.0)
+    assert_same(index.range_search(queries, 0.75), found)
+    with pytest.raises(InvalidValueError, match=rf"'queries' .* \({DIM},\). Got shape \(2, 3\)"):
+        moved.range_search(on_card(rows[:2, :3]))

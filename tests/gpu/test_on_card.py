@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import naive
-from gpu import source_cases
+from gpu import build_cases, source_cases
 from gpu.codes_made import balanced_codes, common_counts, join_case
 from memvec import gpu
 from memvec.codes import CodeSpace
@@ -317,6 +317,27 @@ def test_answers_of_stored_rows_are_those_of_the_cpu(card, dtype):
     index = source_cases.index_of("whole codes", dtype)
     source_cases.assert_same_answers(index, index.to("cuda:0"))
     source_cases.assert_joins_well(index, index.to("cuda"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_queries_may_lie_on_the_card(card, cupy, dtype):
+    index = source_cases.index_of("whole codes", dtype)
+    moved = index.to("cuda")
+    source_cases.assert_takes_arrays(index, moved, cupy.asarray)
+    torch = pytest.importorskip("torch")
+    source_cases.assert_takes_arrays(
+        index, moved, lambda rows: torch.from_numpy(np.array(rows)).cuda()
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_built_index_answers_like_its_saved_copy(card, cupy, tmp_path, dtype):
+    index = build_cases.built("cuda", dtype)
+    build_cases.assert_built_well(index, tmp_path)
+    rows, queries = build_cases.rows_and_queries()
+    again = build_cases.built("cuda", dtype, vectors=cupy.asarray(rows))
+    here, there = (one.range_search(queries) for one in (index, again))
+    np.testing.assert_array_equal(here.ids, there.ids)
 
 
 def test_several_threads_search_one_index(card):

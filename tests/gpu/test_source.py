@@ -29,3 +29,11 @@ def test_answers_of_stored_rows_are_those_of_the_cpu(card, dtype):
 def test_joins_find_the_pairs(card, name):
     index = index_of(name, "int8" if name == "whole codes" else "float32")
     source_cases.assert_joins_well(index, index.to("cuda"))
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("whole codes", "float32"), ("whole codes", "int8"), ("pca", "float32")]
+)
+def test_queries_may_lie_on_the_card(card, name, dtype):
+    index = index_of(name, dtype)
+    source_cases.assert_takes_arrays(index, index.to("cuda"), numpy_card.on_card)

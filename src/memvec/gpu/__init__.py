@@ -3,6 +3,7 @@
 Nothing of CUDA is imported before the first call. Arrays are CuPy's, on the card that is current.
 """
 
+from memvec.gpu._build import build_on_card
 from memvec.gpu._card import WAYS, Card, Way, find_card
 from memvec.gpu._codes import BITS_STEP, LENGTHS, code_bits, encode_balanced, pack_codes
 from memvec.gpu._compile import compile_kernel
@@ -12,10 +13,13 @@ from memvec.gpu._own_pairs import OwnPairs, own_pairs
 from memvec.gpu._queue import Queue
 from memvec.gpu._scan import launch_scan, scan_codes
 from memvec.gpu._scores import CardRows, launch_scores
-from memvec.gpu._source import CardSource
+from memvec.gpu._source import CardSource, source_on_card
 from memvec.gpu._sources import KERNELS, kernel_macros
 from memvec.gpu._store import Stored, store_rows
 from memvec.gpu._units import CardUnits, limits_of, units_on_card
+from memvec.search import register_device
+
+register_device("cuda", source_on_card, build_on_card)
 
 __all__ = [
     "BITS_STEP",
@@ -32,6 +36,7 @@ __all__ = [
     "Runs",
     "Stored",
     "Way",
+    "build_on_card",
     "code_bits",
     "compile_kernel",
     "encode_balanced",
@@ -46,6 +51,7 @@ __all__ = [
     "own_pairs",
     "pack_codes",
     "scan_codes",
+    "source_on_card",
     "store_rows",
     "units_on_card",
 ]

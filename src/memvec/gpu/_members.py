@@ -57,6 +57,7 @@ def launch_members(
     queue: Queue,
     *,
     once: bool = False,
+    tested: Any = None,
 ) -> None:
     """Start to test the members of candidates, and do not wait, neither for the candidates.
 
@@ -75,6 +76,8 @@ def launch_members(
     once : bool
         Keep only members whose number is above that of the row: where rows and members are the
         same, each unordered pair is then found once.
+    tested : cupy.ndarray of shape (1,), uint64, optional
+        The number of members that are tested is added to it.
     """
     where, card = "launch_members", queue.card
     bits = check_codes(rows, "rows", where)
@@ -95,6 +98,6 @@ def launch_members(
             *(rows, candidates.entries, candidates.count, np.uint64(candidates.capacity)),
             *(units.begins, units.ends, units.slots, units.codes),
             *(of_each, limit, np.int32(limits.first), np.int32(once)),
-            *(queue.entries, queue.count, np.uint64(queue.capacity)),
+            *(queue.entries, queue.count, np.uint64(queue.capacity), tested),
         ),
     )

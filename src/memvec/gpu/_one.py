@@ -9,14 +9,14 @@ import numpy as np
 from memvec.gpu._codes import encode_balanced
 from memvec.gpu._packages import cupy
 from memvec.gpu._scores import CardRows, stored_width
-from memvec.gpu._search import Asked, Steps, in_order, spent_on
+from memvec.gpu._search import Asked, Steps, in_order
 from memvec.gpu._units import CardUnits, Limits
 from memvec.kernels import MATCH_SLACK
-from memvec.matches import N_COUNTS, Matches
+from memvec.matches import Matches
 from memvec.types import Float32Array
 
-# Candidates and hits that are copied back with the counts; where there are more, they are fetched.
-_CANDIDATES, _HITS = 4096, 1024
+# Hits that are copied back with the counts; where there are more, they are fetched.
+_HITS = 1024
 # Pairs that a query has room for at first, at each step.
 _ROOM = 1 << 18
 # The directions of a copy, as CUDA numbers them.
@@ -34,15 +34,14 @@ class _Place:
         self.steps = Steps(units, _ROOM)
         self.tested = xp.zeros((1, tested_dim), dtype=np.float32)
         scales = None if vectors.is_plain else xp.ones(1)
-        self.rows = CardRows(xp.zeros((1, width), dtype=vectors.data.dtype), scales)
+        self.rows = CardRows(xp.zeros((1, width), dtype=np.dtype(vectors.dtype)), scales)
         self.codes = units.encoded(self.tested)
         self.flips = xp.asarray(units.cascade.space.flips)
         self.stream = xp.cuda.Stream(non_blocking=True)
         self.given_tested = _pinned(self.tested.shape, np.float32)
-        self.given_data = _pinned(self.rows.data.shape, vectors.data.dtype)
+        self.given_data = _pinned(self.rows.data.shape, np.dtype(vectors.dtype))
         self.given_scale = _pinned((1,), np.float64)
-        self.counts = _pinned((4,), np.uint64)
-        self.candidates = _pinned((_CANDIDATES, 2), np.int32)
+        self.counts = _pinned((5,), np.uint64)
         self.hits = _pinned((_HITS, 2), np.int32)
         self.scores = _pinned((_HITS,), np.float64)
 
@@ -68,9 +67,8 @@ class _Place:
         given = self.flips, space.padded_dim, units.card
         encode_balanced(self.tested, *given, coded=space.n_bits, codes=self.codes)
         self.steps.launch(units, limits, self.asked, lowest)
-        columns, _, _, hits = self.steps.queues
+        hits = self.steps.queues[3]
         self._download(self.counts, self.steps.counts)
-        self._download(self.candidates, columns.entries)
         self._download(self.hits, hits.entries)
         self._download(self.scores, hits.scores)
 
@@ -138,28 +136,18 @@ class OneQuery:
         self._graphs[key] = limits, graph  # limits are kept as long as a graph reads them
 
     def _matches(self, place: _Place, units: CardUnits) -> Matches:
-        n_columns, _, n_members, n_hits = (int(n) for n in place.counts)
-        columns, _, _, hits = place.steps.queues
+        n_columns, n_single_columns, n_members, n_hits, n_tested = place.counts.tolist()
+        hits = place.steps.queues[3]
         ends, scores = place.hits[:n_hits], place.scores[:n_hits]
         if n_hits > _HITS:
             ends, scores = hits.entries[:n_hits].get(), hits.scores[:n_hits].get()
-        if units.unit_size is None or n_columns > _CANDIDATES:
-            none = columns.entries[:0]
-            spent = spent_on(units, columns.entries[:n_columns], none, none, 1)
-        else:
-            spent = self._spent(place, units, n_columns)
-        spent[0, 4] = n_members
+        # Rows that no unit stands for are one unit, all of whose members are tested.
+        n_singles = len(units.units.begins) - units.n_tested
+        visited = n_columns - n_single_columns + (n_singles > 0)
+        tested = n_tested - n_single_columns + n_singles
+        spent = np.array([[units.n_tested, visited, tested, tested, n_members]], dtype=np.int64)
         ids = units.cascade.keys[ends[:, 1]] if units.keys is not None else ends[:, 1]
         return in_order(ends[:, 0], np.asarray(ids, dtype=np.int64), scores.copy(), spent)
-
-    def _spent(self, place: _Place, units: CardUnits, n_columns: int) -> Any:
-        n_tested = units.n_tested
-        n_singles = len(units.units.begins) - n_tested
-        passed = np.count_nonzero(place.candidates[:n_columns, 1] < n_tested)
-        spent = np.zeros((1, N_COUNTS), dtype=np.int64)
-        members = passed * (units.unit_size or 0) + n_singles
-        spent[0, :4] = n_tested, passed + (n_singles > 0), members, members
-        return spent
 
 
 def _pinned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:

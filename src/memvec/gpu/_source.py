@@ -15,14 +15,15 @@ from memvec.gpu._one import OneQuery
 from memvec.gpu._own_pairs import joins_itself, own_pairs
 from memvec.gpu._packages import cupy
 from memvec.gpu._products import QUERIES_AT_ONCE, pairs_above
+from memvec.gpu._queries import CardQueries, lies_on_card, queries_on_card
 from memvec.gpu._scores import CardRows, stored_width
-from memvec.gpu._search import Asked, in_order, search_units
+from memvec.gpu._search import Asked, Rooms, in_order, search_units
 from memvec.gpu._units import CardUnits, Limits, limits_of, units_on_card
 from memvec.guarantee import Thresholds
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.matches import N_COUNTS, Matches
 from memvec.progress import progress_bar
-from memvec.search import CodeUnits, Pairs, UnitSource, are_few, register_device
+from memvec.search import CodeUnits, Pairs, UnitSource, are_few
 from memvec.types import BoolArray, Float32Array
 
 # Limits of plans that are kept: at most so many bytes of the card.
@@ -51,6 +52,7 @@ class CardSource(UnitSource):
     _limits: Cache[bytes, Limits] = field(
         default_factory=lambda: Cache(_KEPT_LIMITS, _bytes_of), repr=False
     )
+    _rooms: Rooms = field(default_factory=Rooms, repr=False)
     _one: OneQuery = field(default_factory=OneQuery, repr=False)
     _lock: Any = field(default_factory=threading.Lock, repr=False)
 
@@ -63,6 +65,8 @@ class CardSource(UnitSource):
         allowed: BoolArray = ALL_ALLOWED,
     ) -> Matches:
         """Return everything above a similarity that passes the thresholds; None misses nothing."""
+        if len(queries) == 1:
+            queries = queries[:]  # fetched, where it lies on a card: a graph copies it there
         if len(allowed):
             n_allowed = int(np.count_nonzero(allowed))
             if are_few(n_allowed):
@@ -80,8 +84,24 @@ class CardSource(UnitSource):
             else:
                 asked = self.asked(queries)
                 given = self._allowed_places(allowed)
-                found = search_units(self.moved, limits, asked, similarity, allowed=given)
-        return self._units_by_codes.keep_fine(queries, found, thresholds)
+                found = search_units(
+                    self.moved, limits, asked, similarity, allowed=given, rooms=self._rooms
+                )
+        if not len(self._units_by_codes.fine):
+            return found
+        return self._units_by_codes.keep_fine(queries[:], found, thresholds)
+
+    def takes(self, queries: object) -> bool:
+        """Tell whether queries lie on a card, and are to stay there."""
+        return lies_on_card(queries)
+
+    def taken(self, queries: Any, name: str, where: str) -> Float32Array:
+        """Return queries on the card, as `search` takes them."""
+        vectors = self._units_by_codes.units.vectors
+        made = queries_on_card(
+            queries, name, where, dim=vectors.shape[1], dtype=vectors.dtype, card=self.moved.card
+        )
+        return cast(Float32Array, made)
 
     def compare_all(
         self,
@@ -94,6 +114,7 @@ class CardSource(UnitSource):
         """Return everything above a similarity, by comparing everything that is allowed."""
         n_allowed = int(np.count_nonzero(allowed)) if len(allowed) else len(self)
         if similarity == ANYTHING or are_few(n_allowed) or not len(queries):
+            queries = queries[:]
             return super().compare_all(queries, similarity, threads, allowed, progress)
         spent = np.zeros((len(queries), N_COUNTS), dtype=np.int64)
         spent[:, N_COUNTS - 1] = n_allowed
@@ -151,6 +172,10 @@ class CardSource(UnitSource):
 
     def asked(self, queries: Float32Array) -> Asked:
         """Return queries, unit rows, on the card."""
+        if isinstance(queries, CardQueries) and self._units_by_codes.units.projection is None:
+            stored = queries.stored
+            return Asked(stored.rows, self.moved.encoded(stored.unit_rows))
+        queries = queries[:]
         tested = cupy().asarray(np.ascontiguousarray(self._tested(queries)))
         return Asked(self._stored(queries), self.moved.encoded(tested))
 
@@ -182,8 +207,6 @@ class CardSource(UnitSource):
         return cast(CodeUnits, self.cascade)
 
 
-def _on_card(source: UnitSource, device: str) -> CardSource:
+def source_on_card(source: UnitSource, device: str) -> CardSource:
+    """Return the units of an index on a card."""
     return CardSource(source.cascade, units_on_card(source.cascade, find_card(device)))
-
-
-register_device("cuda", _on_card)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from memvec.guarantee._cells import sizes_of_strata
 from memvec.guarantee._certificate import EvidenceSource
 from memvec.guarantee._null_law import NullLaw
 from memvec.guarantee._table import CalibrationTable
-from memvec.kernels import MATCH_SLACK, StoredRows, blocks, canonical_score_pairs
+from memvec.kernels import MATCH_SLACK, StoredRows, blocks
+from memvec.matches import Matches
 from memvec.types import Float32Array, IntArray
 
 # The reserve: at most so many vectors, and this share of the data; fewer than 100 say too little.
@@ -88,6 +89,32 @@ def largest_reserve(n_vectors: int, dim: int) -> int:
     return min(_LARGEST_RESERVE, int(_GROUND_TRUTH_PRODUCTS / (n_vectors * dim)))
 
 
+class Truth(Protocol):
+    """Finds the true matches of calibration queries, by rows of a cascade."""
+
+    def nearest(self, queries: Float32Array, k: int, exclude: IntArray | None) -> TopK:
+        """Return the k rows of highest canonical score; `exclude` is one row for each query."""
+
+    def above(self, queries: Float32Array, floor: float, exclude: IntArray | None) -> Matches:
+        """Return everything above a similarity."""
+
+
+@dataclass(frozen=True, eq=False)
+class Exhaustive:
+    """The truth by comparing every query with every row, on this machine."""
+
+    vectors: StoredRows
+    progress: bool | None
+
+    def nearest(self, queries: Float32Array, k: int, exclude: IntArray | None) -> TopK:
+        """Return the k rows of highest canonical score."""
+        return exact_top_k(self.vectors, queries, k, exclude=exclude, progress=self.progress)
+
+    def above(self, queries: Float32Array, floor: float, exclude: IntArray | None) -> Matches:
+        """Return everything above a similarity."""
+        return exact_range(self.vectors, queries, floor, exclude=exclude, progress=self.progress)
+
+
 def gather_evidence(
     cascade: Cascade,
     queries: Float32Array | None,
@@ -96,6 +123,7 @@ def gather_evidence(
     state: str,
     seed: int,
     progress: bool | None,
+    truth: Truth | None = None,
 ) -> Evidence:
     """Calibrate on queries that were given, or on the reserve, or on nothing.
 
@@ -109,8 +137,11 @@ def gather_evidence(
         Matches down to three quarters of it are looked for.
     state : str
         A fingerprint of the units.
+    truth : Truth, optional
+        Finds the matches; this machine compares everything without it.
     """
     vectors = cascade.vectors
+    truth = Exhaustive(vectors, progress) if truth is None else truth
     own: IntArray | None = None
     source: EvidenceSource | None = None
     if queries is not None:
@@ -120,13 +151,13 @@ def gather_evidence(
         queries, source = vectors[own], "reserve"
     table, left_out = None, 0
     if queries is not None:
-        top = _nearest(vectors, queries, own, progress)
+        top = _nearest(truth, len(vectors), queries, own)
         if own is None:
             fresh = top.scores[:, 0] < 1 - MATCH_SLACK
             left_out, queries = int((~fresh).sum()), queries[fresh]
             top = TopK(top.ids[fresh], top.scores[fresh])
         if len(queries):
-            table = _table_of(cascade, queries, own, top, similarity, progress)
+            table = _table_of(cascade, truth, queries, own, top, similarity)
     return Evidence(
         table,
         source,
@@ -138,12 +169,9 @@ def gather_evidence(
     )
 
 
-def _nearest(
-    vectors: StoredRows, queries: Float32Array, own: IntArray | None, progress: bool | None
-) -> TopK:
+def _nearest(truth: Truth, n_vectors: int, queries: Float32Array, own: IntArray | None) -> TopK:
     """Return the nearest vectors of the calibration queries, as many as are calibrated for."""
-    k = min(LARGEST_K, len(vectors) - (own is not None))
-    return exact_top_k(vectors, queries, k, exclude=own, progress=progress)
+    return truth.nearest(queries, min(LARGEST_K, n_vectors - (own is not None)), own)
 
 
 def build_table(
@@ -164,17 +192,18 @@ def build_table(
     similarity : float
         Matches down to three quarters of it are looked for.
     """
-    top = _nearest(cascade.vectors, queries, own, progress)
-    return _table_of(cascade, queries, own, top, similarity, progress)
+    truth = Exhaustive(cascade.vectors, progress)
+    top = _nearest(truth, len(cascade.vectors), queries, own)
+    return _table_of(cascade, truth, queries, own, top, similarity)
 
 
 def _table_of(
     cascade: Cascade,
+    truth: Truth,
     queries: Float32Array,
     own: IntArray | None,
     top: TopK,
     similarity: float,
-    progress: bool | None,
 ) -> CalibrationTable:
     """Return the table of queries whose nearest vectors are known already."""
     vectors = cascade.vectors
@@ -186,7 +215,7 @@ def _table_of(
     for start, stop in blocks(len(crowded), max(1, _CROWDED_PAIRS // len(vectors))):
         some = crowded[start:stop]
         excluded = None if own is None else own[some]
-        more = exact_range(vectors, queries[some], floor, exclude=excluded, progress=progress)
+        more = truth.above(queries[some], floor, excluded)
         for query, row in zip(some, more, strict=True):
             # What is drawn for a query does not depend on which others are asked with it.
             rng = np.random.default_rng([len(vectors), zlib.crc32(queries[query].tobytes())])
@@ -268,4 +297,4 @@ def null_law_of(vectors: StoredRows, seed: int) -> NullLaw:
     n_pairs = min(_NULL_PAIRS, _NULL_PAIRS_EACH * n)
     left = rng.integers(n, size=n_pairs)
     right = (left + rng.integers(1, n, size=n_pairs)) % n
-    return NullLaw.of_pairs(canonical_score_pairs(vectors, vectors, left, right).astype(np.float32))
+    return NullLaw.of_pairs(vectors.own_scores(left, right).astype(np.float32))

@@ -29,6 +29,8 @@ from memvec.types import Float32Array, Float64Array, IntArray
 _SELDOM, _OFTEN = 12, 2
 # Which queries of a large batch are looked at is settled before anything is seen of them.
 _LARGE_BATCH, _IN_BATCHES = 500, 6
+# Of a very large one so many are enough: more would take longer than a GPU takes to search.
+_MOST_OF_BATCH = 256
 # What is seen of so many is worked out together.
 _AT_ONCE = 96
 # Hits drawn besides the first, until one needs less slack than there is.
@@ -155,7 +157,8 @@ class Monitor:
         """Count queries; return which of them to look at, and which to compare.
 
         One in twelve is looked at, of large batches one in six, and where the last ones are
-        suspicious one in two; gaps are drawn. A share of all is compared, evenly over time.
+        suspicious one in two, but of a batch about 256 at most; gaps are drawn. A share of all is
+        compared, evenly over time.
         """
         with self._lock:
             first = self._n_queries
@@ -167,6 +170,7 @@ class Monitor:
             chosen: list[int] = []
             compared: list[int] = []
             every = self._every if n_queries < _LARGE_BATCH else min(self._every, _IN_BATCHES)
+            every = max(every, n_queries // _MOST_OF_BATCH)
             while self._next < stop:
                 chosen.append(self._next - first)
                 self._next += 1 + int(self._gaps.random() * (2 * every - 1))
@@ -192,7 +196,8 @@ class Monitor:
         place, version = None, None
         if question is not None:
             place, version = question.place, question.version
-        for query in chosen:
+        rows = queries[np.array(chosen, dtype=np.int64)]  # at once: they may lie on a device
+        for row, query in zip(rows, chosen, strict=True):
             start, stop = int(found.offsets[query]), int(found.offsets[query + 1])
             if stop > start and found.scores[start] >= 1 - MATCH_SLACK:
                 continue
@@ -201,7 +206,7 @@ class Monitor:
             ids = found.ids[start + int(step * self._gaps.random()) : stop : step].copy()
             if question is not None:
                 self._questions[place] = question
-            self._looks.append(_Look(queries[query].copy(), ids, place, version))
+            self._looks.append(_Look(row.copy(), ids, place, version))
             if len(self._looks) >= _AT_ONCE:
                 self._test()
 

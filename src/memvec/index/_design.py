@@ -51,6 +51,9 @@ _FEW_WORDS = (2, MEMBER_WORDS)
 # The shares of the misses that calibration leaves to the test of units, 0.3 to 0.7 were seen, and
 # to that of the first words of members, 0.1 to 0.6.
 _UNIT_MISSES, _MEMBER_MISSES = 0.6, 0.2
+# On a GPU: the share of units where whole codes of members follow, what a test of a member costs in
+# tests of units (seen on an H200), and the most members.
+_UNIT_SHARE, _MEMBER_ON_DEVICE, _MOST_ON_DEVICE = 0.9, 280.0, 64
 
 
 @dataclass(frozen=True)
@@ -130,8 +133,7 @@ def design_index(
     `rows` are as the tests see them, `scored` as they are stored.
     """
     n_vectors, dim = rows.shape
-    effective = _effective_dimension(rows, config.seed)
-    uniform = effective >= _FILLED * dim and not _has_clusters(rows, effective, config.seed)
+    effective, uniform = measured_uniformity(rows, config.seed)
     if uniform and config.assignment == "auto" and trials is not None and trials.tell:
         # Vectors with matches may be worth putting together, however many dimensions they fill.
         uniform = not _clusters_pay(config, rows.shape, similarity, miss_rate, costs, trials)
@@ -163,6 +165,26 @@ def design_index(
     if made.member_bits == "auto":
         made = replace(made, member_bits=choose_member_bits(scored, similarity, made, costs))
     return IndexDesign(similarity, miss_rate, n_vectors, dim, effective, made, time)
+
+
+def measured_uniformity(rows: UnitRows, seed: int) -> tuple[float, bool]:
+    """Return the effective dimension, and whether vectors lie about like uniform ones."""
+    effective = _effective_dimension(rows, seed)
+    return effective, effective >= _FILLED * rows.shape[1] and not _has_clusters(
+        rows, effective, seed
+    )
+
+
+def random_unit_size(dim: int, n_words: int, similarity: float, miss_rate: float) -> int:
+    """Return the size of random units that a GPU tests fastest, by the law of balanced codes.
+
+    A unit costs one test for its n members, by 1-bit products; a member of a unit that passes costs
+    as much as 280 of these.
+    """
+    law = _CodeLaw(dim, similarity, miss_rate, _CODE_SHARE)
+    sizes = range(1, min(_MOST_ON_DEVICE, dim // 2) + 1)
+    costs = [1 / n + _MEMBER_ON_DEVICE * law.passed(n, n_words, _UNIT_SHARE) for n in sizes]
+    return int(sizes[int(np.argmin(costs))])
 
 
 def _clusters_pay(

@@ -63,8 +63,10 @@ from memvec.search import (
     SelfJoin,
     SimilarPairs,
     Source,
+    TakesArrays,
     TopHits,
     UnitSource,
+    built_on,
     check_device,
     explain,
     find_nearest,
@@ -182,8 +184,10 @@ class Index:
         machine : MachineCosts, optional
             What the steps of a search cost on the machine that will run it.
         device : str
-            Where the index is searched: "cpu", "cuda", or "cuda:1" and so on. For a GPU, codes are
-            balanced, and whole codes of units and members are tested.
+            Where the index is built and searched: "cpu", "cuda", or "cuda:1" and so on. For a GPU,
+            codes are balanced, and whole codes of units and members are tested. Random units are
+            built there, block by block, and `vectors` may lie there; others are built by the CPU
+            and then moved.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
@@ -197,6 +201,12 @@ class Index:
         listed = checked_similarities(similarities, similarity, where)
         scale = metric == "cosine"
         checks.choice(dtype, "dtype", where, ROW_TYPES)
+        promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed, metric)
+        if device != "cpu":
+            given = dtype, promise, queries, held_out, config, progress
+            parts, vectors = built_on(device, vectors, *given)
+            if parts is not None:
+                return cls(parts)
         rows = StoredRows.checked(vectors, "vectors", where, dtype, scale=scale)
         if len(rows) > MOST_VECTORS:
             expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
@@ -210,7 +220,6 @@ class Index:
         made = checked_config(config, dim, where)
         if device != "cpu":
             made = config_of_device(made, dim, where)
-        promise = BuildPromise(similarity, miss_rate, guarantee, confidence, listed, metric)
         index = cls(build_parts(rows, promise, asked, reserve, made, costs, progress))
         return index if device == "cpu" else index.to(device)
 
@@ -1008,6 +1017,9 @@ class Index:
         return self._rows(queries, where), checks.threads(threads, where)
 
     def _rows(self, queries: ArrayLike, where: str, name: str = "queries") -> Float32Array:
+        source: Any = self._parts.moved
+        if isinstance(source, TakesArrays) and source.takes(queries):
+            return source.taken(queries, name, where)
         scale = self._parts.design.metric == "cosine"
         rows = checks.unit_queries(queries, name, where, dim=self._dim, scale=scale)
         return rounded_rows(rows, self._parts.design.dtype)

@@ -196,6 +196,10 @@ class StoredRows:
             return self[:]
         return self[np.sort(np.random.default_rng(seed).choice(len(self), most, replace=False))]
 
+    def own_scores(self, left: IntArray, right: IntArray) -> Float64Array:
+        """Return the canonical scores of pairs of these rows."""
+        return canonical_score_pairs(self, self, left, right)
+
     @property
     def unit_rows(self) -> UnitRows:
         """The rows for those who read them in blocks: an array where they are stored as one."""

@@ -138,6 +138,9 @@ class CodeUnits:
     def stage_shares(self) -> Float64Array:
         """Most to the first tests, as what they let pass costs most; little to the last."""
         of_units = [0.4, 0.25, 0.28] if self.units.n_groups else [0.0, 0.55, 0.38]
+        if self.is_balanced and self.n_prefix == self.space.n_words and not len(self.fine):
+            # Whole codes are tested at once, where that costs next to nothing.
+            return np.array([*([0.4, 0.5] if self.units.n_groups else [0.0, 0.9]), 0.05, 0.05, 0])
         if not len(self.fine):
             return np.array([*of_units, 0.07, 0.0])
         tests_whole = self.n_prefix < self.codes.shape[1]

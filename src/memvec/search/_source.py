@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -68,6 +68,17 @@ class Source(Protocol):
         self, query: Float32Array, row: int, thresholds: Thresholds | None
     ) -> tuple[StageView, ...]:
         """Return the tests that a row passes or fails for one query, in order."""
+
+
+@runtime_checkable
+class TakesArrays(Protocol):
+    """A source on a device that takes queries which lie there."""
+
+    def takes(self, queries: object) -> bool:
+        """Tell whether queries lie on the device."""
+
+    def taken(self, queries: Any, name: str, where: str) -> Float32Array:
+        """Return them checked and scaled, as `search` takes them; items are fetched."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +175,15 @@ _DEVICES: dict[str, Callable[[UnitSource, str], Source]] = {"cpu": lambda source
 _ROOMS = {"cuda": "memvec.gpu"}
 
 
-def register_device(kind: str, make: Callable[[UnitSource, str], Source]) -> None:
+# How indexes are built on a device, by its kind.
+_BUILDERS: dict[str, Callable[..., Any]] = {}
+
+
+def register_device(
+    kind: str,
+    make: Callable[[UnitSource, str], Source],
+    build: Callable[..., Any] | None = None,
+) -> None:
     """Let units be searched on a kind of device.
 
     Parameters
@@ -174,8 +193,19 @@ def register_device(kind: str, make: Callable[[UnitSource, str], Source]) -> Non
     make : callable
         Takes a source and the name of the device, such as ``"kind:1"``; returns a source that
         answers like the one it is given.
+    build : callable, optional
+        Builds an index there, from what ``Index.build`` is given: returns its parts and the
+        vectors. The parts are None for what it leaves to the CPU, which takes the vectors then.
     """
     _DEVICES[kind] = make
+    if build is not None:
+        _BUILDERS[kind] = build
+
+
+def built_on(device: str, vectors: Any, *given: Any) -> tuple[Any, Any]:
+    """Return what the builder of a device makes, or None and what the CPU builds from instead."""
+    build = _BUILDERS.get(device.partition(":")[0])
+    return (None, vectors) if build is None else build(device, vectors, *given)
 
 
 def check_device(device: object, where: str) -> str:

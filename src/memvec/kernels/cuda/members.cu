@@ -28,7 +28,8 @@ extern "C" __global__ void __launch_bounds__(256) members(
     int once,                                 // only members whose number is above that of the row
     int2* pairs,                              // OUT (capacity,): row, member
     u64* count,                               // OUT how many pass, in `pairs` or beyond its end
-    u64 capacity)
+    u64 capacity,
+    u64* n_tested)                            // OUT added to: how many members are tested; or null
 {
     const int lane = threadIdx.x % 32, part = lane % LANES, own = lane / LANES;
     const u64 n = min(*n_candidates, candidate_room);
@@ -37,10 +38,12 @@ extern "C" __global__ void __launch_bounds__(256) members(
     int2 now, next = i < n ? candidates[i] : make_int2(0, 0);
     int2 later = i + step < n ? candidates[i + step] : next;
     int first, end, next_first = begins[next.y], next_end = ends[next.y];
+    u64 tested = 0;
     for (; i < n; i += step) {
         now = next, first = next_first, end = next_end;
         next = later, next_first = begins[next.y], next_end = ends[next.y];
         if (i + 2 * step < n) later = candidates[i + 2 * step];
+        tested += end - first;
         uint4 row[SHARE], code[TURNS][SHARE];
         #pragma unroll
         for (int s = 0; s < SHARE; s++)
@@ -73,4 +76,5 @@ extern "C" __global__ void __launch_bounds__(256) members(
             }
         }
     }
+    if (n_tested && tested && lane == 0) atomicAdd(n_tested, tested);
 }

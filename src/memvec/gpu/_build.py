@@ -1,0 +1,283 @@
+"""Builds on a card: rows stored and coded block by block, random units, calibration."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from memvec import checks
+from memvec.codes import CodeSpace
+from memvec.errors import DeviceMemoryError
+from memvec.gpu._card import Card, find_card
+from memvec.gpu._codes import encode_balanced
+from memvec.gpu._fetched import FetchedCodes, OnCard
+from memvec.gpu._members import Runs
+from memvec.gpu._packages import cupy
+from memvec.gpu._products import ROWS_AT_ONCE
+from memvec.gpu._queries import on_card, on_host
+from memvec.gpu._scores import CardRows, stored_width
+from memvec.gpu._solve import MOST_MEMBERS
+from memvec.gpu._source import CardSource
+from memvec.gpu._sources import LENGTHS, code_bits
+from memvec.gpu._store import room_for_rows, store_rows
+from memvec.gpu._truth import CardTruth
+from memvec.gpu._units import CardUnits, CodeShape
+from memvec.guarantee import gather_evidence
+from memvec.index import (
+    BuildPromise,
+    IndexConfig,
+    IndexDesign,
+    IndexParts,
+    checked_config,
+    code_space,
+    config_of_device,
+    measured_uniformity,
+    random_unit_size,
+)
+from memvec.kernels import rounded_rows
+from memvec.progress import progress_bar
+from memvec.search import UnitSource
+from memvec.types import ArrayLike, Float32Array, RowType
+
+# Vectors kept out of the units to calibrate on, and their share of the data; fewer say too little.
+_RESERVE, _RESERVE_SHARE, _LEAST_RESERVE = 2000, 0.05, 100
+# Rows that are looked at to tell whether the data has structure, in so many runs.
+_LOOKED_AT, _RUNS = 20_000, 16
+# Bytes of a block of products, and of what else is made on the way.
+_ON_THE_WAY = 4 << 30
+_WHERE = "Index.build"
+
+
+def build_on_card(
+    device: str,
+    vectors: Any,
+    dtype: RowType,
+    promise: BuildPromise,
+    queries: ArrayLike | None,
+    held_out: ArrayLike | None,
+    config: IndexConfig | None,
+    progress: bool | None,
+) -> tuple[IndexParts | None, Any]:
+    """Build an index of random units on a card; None for what the CPU builds, and from what.
+
+    Parameters
+    ----------
+    device : str
+    vectors : array of shape (n_vectors, dim)
+        In memory, mapped from a file, or on the card; or anything else with a shape whose slices
+        are such arrays. It is read block by block.
+    dtype, promise, queries, held_out, config, progress
+        As in `Index.build`.
+    """
+    shape: Any = getattr(vectors, "shape", ())
+    if len(shape) != 2:
+        return None, vectors
+    n_rows, dim = int(shape[0]), int(shape[1])
+    made = config_of_device(checked_config(config, dim, _WHERE), dim, _WHERE)
+    if held_out is not None or not _is_plain(made, promise, dim):
+        return None, on_host(vectors)
+    card, sample = find_card(device), _sample(vectors, n_rows)
+    effective, uniform = measured_uniformity(sample, made.seed)
+    made, asked = _decided(made, dim, promise), None
+    if queries is not None:
+        given = checks.unit_queries(on_host(queries), "queries", _WHERE, dim=dim)
+        asked = rounded_rows(given, dtype)
+    n_reserve = 0 if asked is not None else _reserve(n_rows, made)
+    too_few = n_rows - n_reserve < int(made.unit_size) or int(made.unit_size) > MOST_MEMBERS
+    if too_few or (not uniform and (config is None or config.assignment == "auto")):
+        return None, on_host(vectors)
+    design = IndexDesign(
+        *(promise.similarity, promise.miss_rate, n_rows, dim, effective, made),
+        guarantee=promise.guarantee,
+        confidence=promise.confidence,
+        similarities=promise.similarities,
+        metric=promise.metric,
+        dtype=dtype,
+    )
+    return _parts(vectors, design, asked, n_reserve, card, progress), vectors
+
+
+def _parts(
+    vectors: Any,
+    design: IndexDesign,
+    queries: Float32Array | None,
+    n_reserve: int,
+    card: Card,
+    progress: bool | None,
+) -> IndexParts:
+    """Build what was designed."""
+    made, dtype, size = design.config, design.dtype, design.unit_size
+    space = code_space(design.dim, made)
+    _check_memory(design.n_vectors, design.dim, dtype, space, size, card)
+    with cupy().cuda.Device(card.number):
+        held, code_scale = _built(vectors, dtype, space, size, n_reserve, made.seed, card, progress)
+        cascade = FetchedCodes(held, space, design.similarity, code_scale)
+        state, truth = cascade.units.fingerprint, CardTruth(held, progress)
+        evidence = gather_evidence(
+            *(cascade, queries, n_reserve, design.similarity, state, made.seed, progress, truth)
+        )
+        source = CardSource(cascade, _moved(held, cascade))
+    return IndexParts(design, UnitSource(cascade), evidence, source)
+
+
+def _is_plain(config: IndexConfig, promise: BuildPromise, dim: int) -> bool:
+    """Tell whether units may be random, of one level, and of vectors as they are."""
+    random = config.assignment in ("auto", "random") and config.batch_size is None
+    pinv = config.construction in ("auto", "pinv") and not config.normalised
+    plain = not config.projects and 2 not in (config.levels, config.units_per_vector)
+    words = config.n_code_words(dim)
+    whole = config.unit_words == config.member_words == words and config.member_bits == 1
+    fits = max(dim, config.balanced_bits(dim) or 0) <= LENGTHS[1]
+    return random and pinv and plain and whole and fits and promise.metric == "cosine"
+
+
+def _decided(config: IndexConfig, dim: int, promise: BuildPromise) -> IndexConfig:
+    size = config.unit_size
+    if size == "auto":
+        size = random_unit_size(
+            dim, config.n_code_words(dim), promise.similarity, promise.miss_rate
+        )
+    group_size = size if config.group_size == "auto" else config.group_size
+    return dataclasses.replace(
+        config, assignment="random", construction="pinv", unit_size=size, group_size=group_size
+    )
+
+
+def _reserve(n_rows: int, config: IndexConfig) -> int:
+    if config.reserve != "auto":
+        if config.reserve >= n_rows:
+            expected = f"less than the {n_rows} vectors"
+            raise checks.bad_value("reserve", "IndexConfig", expected, config.reserve)
+        return config.reserve
+    size = min(_RESERVE, int(_RESERVE_SHARE * n_rows))
+    return size if size >= _LEAST_RESERVE else 0
+
+
+def _sample(vectors: Any, n_rows: int) -> Float32Array:
+    """Return some rows in the memory of this machine, from all over the data."""
+    step = max(1, n_rows // _RUNS)
+    length = min(step, _LOOKED_AT // _RUNS)
+    runs = [on_host(vectors[start : start + length]) for start in range(0, n_rows, step)]
+    return checks.unit_rows(np.concatenate(runs), "vectors", _WHERE)
+
+
+def _check_memory(
+    n_rows: int, dim: int, dtype: RowType, space: CodeSpace, size: int, card: Card
+) -> None:
+    """Raise unless all of an index has room, before any of it is taken."""
+    code_bytes = code_bits(space.n_bits) // 8
+    a_row = stored_width(dim, dtype) * np.dtype(dtype).itemsize + 2 * code_bytes + 24
+    needed = n_rows * a_row + n_rows // size * 2 * (code_bytes + 24) + _ON_THE_WAY
+    free = card.free_memory()
+    if needed > free:
+        raise DeviceMemoryError("A build of this index", needed, free)
+
+
+def _built(
+    vectors: Any,
+    dtype: RowType,
+    space: CodeSpace,
+    size: int,
+    n_reserve: int,
+    seed: int,
+    card: Card,
+    progress: bool | None,
+) -> tuple[OnCard, float]:
+    """Return what lies on the card, and the mean sum of magnitudes behind a member's code."""
+    xp, (n_rows, dim) = cupy(), vectors.shape
+    n_units = (n_rows - n_reserve) // size
+    rows, by_place, total = _stored(vectors, dtype, space, card, progress)
+    places = xp.asarray(xp.random.RandomState(seed).permutation(n_rows), dtype=np.int32)
+    n_words = by_place.shape[1]
+    columns = card.empty("Codes of units", (n_units + n_rows - n_units * size, n_words), np.uint32)
+    scales = card.empty("Scales of units", (n_units,), np.float32)
+    moments = card.empty("Scores of members", (2, n_units), np.float32)
+    begins = size * xp.arange(n_units, dtype=np.int32)
+    singles = xp.arange(n_units * size, n_rows, dtype=np.int32)
+    runs = Runs(
+        xp.concatenate([begins, singles]), xp.concatenate([begins + size, singles + 1]), by_place
+    )
+    held = OnCard(
+        *(card, dim, dtype, rows._replace(places=places), runs, columns[:n_units]),
+        *(scales, moments, size),
+    )
+    _solve(held, space, progress)
+    # Units with like thresholds lie together.
+    order = xp.argsort(scales)
+    places[: n_units * size] = places[: n_units * size].reshape(n_units, size)[order].reshape(-1)
+    scales, moments = scales[order], moments[:, order]
+    columns[:n_units] = columns[:n_units][order]
+    codes = card.empty("Codes", by_place.shape, np.uint32)
+    for start in range(0, n_rows, ROWS_AT_ONCE):
+        some = places[start : start + ROWS_AT_ONCE]
+        codes[start : start + len(some)] = by_place[some]
+    columns[n_units:] = codes[n_units * size :]
+    made = dataclasses.replace(
+        held, runs=runs._replace(codes=codes), unit_codes=columns, scales=scales, moments=moments
+    )
+    return made, float(total) / n_rows
+
+
+def _stored(
+    vectors: Any, dtype: RowType, space: CodeSpace, card: Card, progress: bool | None
+) -> tuple[CardRows, Any, Any]:
+    """Store and code rows block by block; return them, their codes, and the sum of magnitudes."""
+    xp, (n_rows, dim) = cupy(), vectors.shape
+    rows = room_for_rows(n_rows, dim, dtype, card)
+    codes = card.empty("Codes", (n_rows, code_bits(space.n_bits) // 32), np.uint32)
+    total = xp.zeros((), dtype=np.float64)
+    flips = xp.asarray(space.flips)
+    with progress_bar("storing", n_rows, progress) as advance:
+        for start in range(0, n_rows, ROWS_AT_ONCE):
+            given = on_card(vectors[start : start + ROWS_AT_ONCE], card)
+            part = slice(start, start + len(given))
+            scales = None if rows.scales is None else rows.scales[part]
+            into = CardRows(rows.data[part], scales)
+            stored = store_rows(given, dtype, card, _WHERE, first_row=start, into=into)
+            sums = xp.empty(len(given), dtype=np.float32)
+            encode_balanced(
+                *(stored.unit_rows, flips, space.padded_dim, card),
+                coded=space.n_bits,
+                sums=sums,
+                codes=codes[part],
+            )
+            total += sums.sum(dtype=np.float64)
+            advance(len(given))
+    return rows, codes, total
+
+
+def _solve(held: OnCard, space: CodeSpace, progress: bool | None) -> None:
+    """Fill codes, scales and moments of all units, block by block."""
+    xp, n_units = cupy(), len(held.scales)
+    step = max(1, ROWS_AT_ONCE // held.size)
+    flips = xp.asarray(space.flips)
+    with progress_bar("units", n_units, progress) as advance:
+        for start in range(0, n_units, step):
+            stop = min(start + step, n_units)
+            grams, weights, vectors = held.members_and_vectors(xp.arange(start, stop))
+            sums = xp.empty(stop - start, dtype=np.float32)
+            encode_balanced(
+                *(vectors, flips, space.padded_dim, held.card),
+                coded=space.n_bits,
+                sums=sums,
+                codes=held.unit_codes[start:stop],
+            )
+            scores = xp.matmul(grams, weights[:, :, np.newaxis])[:, :, 0]
+            squared = xp.maximum((weights * scores).sum(axis=1), np.float32(1e-30))
+            means = scores.mean(axis=1)
+            held.moments[0, start:stop] = means
+            held.moments[1, start:stop] = scores.var(axis=1)
+            held.scales[start:stop] = means * sums / squared
+            advance(stop - start)
+
+
+def _moved(held: OnCard, cascade: FetchedCodes) -> CardUnits:
+    words = cascade.space.n_words
+    shape = CodeShape(cascade.space.n_bits, words, words, words, tests_whole=True)
+    none = cupy().empty(0, dtype=np.float32)
+    return CardUnits(
+        *(held.card, cascade, shape, held.scales, held.unit_codes, None, none, held.runs),
+        *(held.rows, None, True),
+    )
