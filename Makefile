@@ -11,6 +11,7 @@ EXTRAS_READY := $(EXTRAS)/.ready
 INTEGRATED := --ignore=tests/integrations/test_sklearn.py tests/integrations src/memvec/integrations
 DOCS := .venv-docs
 DOCS_READY := $(DOCS)/.ready
+SERVED := -m slow tests/server
 FUZZED := tests/index/test_strange_folders.py tests/collection/test_fuzz_collection.py
 REPRODUCED := tests/paper/test_smoke.py tests/paper/test_described_photographs.py
 PIP := -m pip install --quiet --disable-pip-version-check
@@ -60,8 +61,9 @@ test: lint ## Lint and run the fast tests
 test-all: lint ## Run every test, the slow ones too
 	$(BIN)/python -m pytest -q -n auto
 
-test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; integrations, a notebook; all experiments at the smallest scale; shards on Ray
+test-extras: $(READY) $(EXTRAS_READY) ## Damaged and forged folders by the thousand; integrations, a notebook; the server under load and in a browser; all experiments at the smallest scale; shards on Ray
 	$(EXTRAS)/bin/python -m pytest -q -n auto -m slow $(FUZZED)
+	$(EXTRAS)/bin/python -m pytest -q -n 2 $(SERVED)
 	$(EXTRAS)/bin/python -m pytest -q -n auto $(INTEGRATED)
 	$(BIN)/python -m pytest -q -n auto -m slow $(REPRODUCED)
 	$(EXTRAS)/bin/python -m pytest -q tests/cluster

@@ -98,3 +98,20 @@ def test_picture_marks_the_threshold_where_it_lies(counted):
     assert lines[place - 1].lstrip().startswith("0.85")
     assert lines[place + 1].lstrip().startswith("0.90")
     assert lines[-1].endswith("█ 1")
+
+
+def test_demo_names_and_shows_the_page(output, monkeypatch):
+    from memvec import server
+    from memvec.collection import open_collection
+
+    assert "memvec demo --page" in output
+    seen = []
+
+    def look(settings, **options):
+        with open_collection(settings.folder / "synsets", read_only=True) as collection:
+            seen.append((len(collection), settings.port, collection.get(0).metadata))
+
+    monkeypatch.setattr(server, "serve", look)
+    assert CliRunner().invoke(main, ["demo", "--page", "--port", "0"]).exit_code == 0
+    [(n_items, port, metadata)] = seen
+    assert (n_items, port, list(metadata)) == (10_000, 0, ["text"])

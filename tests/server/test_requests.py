@@ -12,7 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memvec.server import Limits, ServerSettings
+import memvec
+from memvec.errors import InvalidValueError
+from memvec.server import Limits, ServerSettings, create_app
 from server.conftest import DIM, fill, running, unit_rows
 
 QUERY = unit_rows(1, seed=8)[0].tolist()
@@ -341,3 +343,66 @@ def test_many_queries_are_answered_in_lots(small, monkeypatch):
 
 def test_limits_are_settings(root):
     assert replace(ServerSettings(root).limits, k=3).k == 3
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(16)
+
+
+def test_photographs_come_from_their_folder_alone(tmp_path):
+    root, photos = tmp_path / "root", tmp_path / "photos"
+    (photos / "in").mkdir(parents=True)
+    (photos / "in" / "a.png").write_bytes(PNG)
+    (photos / "b.svg").write_text("<svg onload='x'/>")
+    (tmp_path / "secret.png").write_bytes(PNG)
+    (photos / "link.png").symlink_to(tmp_path / "secret.png")
+    root.mkdir()
+    names = ["in/a.png", "../secret.png", str(tmp_path / "secret.png"), "link.png", "b.svg", "no"]
+    with memvec.open(root / "shots", dim=2) as made:
+        made.add([[1, 0]] * 6, ids=names)
+        made.add([1, 0], ids=7, metadata={"path": "in/a.png"})
+    with running(ServerSettings(root, photos=photos)) as url, httpx.Client(base_url=url) as http:
+        path = "/v1/collections/shots/photo"
+        for name in ("in/a.png", 7):
+            found = http.get(path, params={"id": json.dumps(name)})
+            assert (found.content, found.headers["content-type"]) == (PNG, "image/png")
+        for name in (*names[1:], "nobody", [1], None):
+            check_error(http.get(path, params={"id": json.dumps(name)}), 404, "not_found")
+        check_error(http.get(path, params={"id": "{"}), 422, "invalid_value")
+
+
+def test_server_without_photographs_shows_none(http):
+    found = http.get("/v1/collections/things/photo", params={"id": "0"})
+    check_error(found, 404, "not_found")
+
+
+def test_encoder_makes_vectors_of_texts_and_photographs(tmp_path):
+    import cv2
+
+    from memvec.images import made_up_scene
+
+    content = cv2.imencode(".png", made_up_scene(0))[1].tobytes()
+    settings = ServerSettings(tmp_path, encoder="images")
+    with running(settings) as url, httpx.Client(base_url=url, timeout=60) as http:
+        headers = {"Content-Type": "image/png"}
+        vector = http.post("/v1/encode", content=content, headers=headers).json()["vector"]
+        assert len(vector) == 896
+        check_error(http.post("/v1/encode", content=PNG, headers=headers), 422, "no_photo")
+        check_error(http.post("/v1/encode", json={"text": "a"}), 422, "no_text_encoder")
+        headers = {"Content-Type": "text/html"}
+        refused = http.post("/v1/encode", content=b"x", headers=headers)
+        check_error(refused, 415, "unknown_media_type")
+        assert http.get("/v1/server").json()["encoder"] == "photo"
+
+
+@pytest.mark.parametrize(
+    ("named", "reason"),
+    [
+        ("nowhere.onnx", "must be 'images', the configuration"),
+        ("nomodule_:f", "There is no encoder 'nomodule_:f'"),
+        ("json:nothing", "There is no encoder 'json:nothing'"),
+        ("json:__name__", "cannot be called"),
+    ],
+)
+def test_encoder_that_is_not_there_is_refused(tmp_path, named, reason):
+    with pytest.raises(InvalidValueError, match=reason):
+        create_app(ServerSettings(tmp_path, encoder=named))

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from memvec.cli._demo_page import show_page
 from memvec.cli._demo_picture import ScorePicture
 from memvec.cli._options import COSINE, option
 from memvec.evaluation import SAMPLE_SIZE, Misses, Sample, count_misses, exact_range, load_sample
@@ -39,7 +40,13 @@ _ROUNDS = 5
 )
 @click.option("--picture", type=click.Path(path_type=Path), help="Draw the scores, as an SVG file.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-def demo(similarity: float, miss_rate: float, picture: Path | None, seed: int) -> None:
+@click.option(
+    "--page", is_flag=True, help="Show the sample in a browser instead; needs memvec[server]."
+)
+@option("--port", click.IntRange(0, 65535), "Port of the page; 0 takes one that is free.", 8765)
+def demo(
+    similarity: float, miss_rate: float, picture: Path | None, seed: int, page: bool, port: int
+) -> None:
     """Search 24,000 sentence embeddings; check the promise.
 
     The vectors are WordNet synsets embedded by all-MiniLM-L6-v2. A thousand of them are held out
@@ -48,7 +55,11 @@ def demo(similarity: float, miss_rate: float, picture: Path | None, seed: int) -
     \b
     Example:
       memvec demo --similarity 0.7 --picture scores.svg
+      memvec demo --page
     """  # noqa: D301 - click wants the character itself, not its name
+    if page:
+        show_page(similarity, miss_rate, port)
+        return
     console = Console()
     sample = load_sample(SAMPLE_SIZE)
     held_out, kept = _split(sample, seed)
@@ -67,6 +78,7 @@ def demo(similarity: float, miss_rate: float, picture: Path | None, seed: int) -
     _check_promise(console, index, vectors, queries, hits, similarity)
     _show_copies(console, sample)
     _draw(console, vectors, queries, hits, similarity, picture)
+    console.print("\nThe same in a browser: memvec demo --page")
 
 
 def _split(sample: Sample, seed: int) -> tuple[IntArray, IntArray]:

@@ -48,7 +48,13 @@ _PORT = click.IntRange(0, 65535)
     click.Path(exists=True, file_okay=False, path_type=Path),
     "Folder of the photographs that items name by their metadata path, or by their id.",
 )
-def serve(folder: str, **options: Any) -> None:
+@option(
+    "--qdrant",
+    _PORT,
+    "Also answer clients of Qdrant, at this port; 0 takes one that is free.",
+    name="qdrant_port",
+)
+def serve(folder: str, qdrant_port: int | None, **options: Any) -> None:
     """Serve all collections of a folder over HTTP, with a page for the browser.
 
     The page is at http://127.0.0.1:8765, the API below /v1, its description at /docs. One JSON
@@ -57,12 +63,13 @@ def serve(folder: str, **options: Any) -> None:
     \b
     Example:
       memvec serve collections/
+      memvec serve collections/ --qdrant 6333
       memvec serve collections/ --host 0.0.0.0 --key-file keys.json --allow-host example.org
     """  # noqa: D301 - click wants the character itself, not its name
     from memvec.server import ServerSettings
     from memvec.server import serve as run
 
-    run(ServerSettings(Path(folder), **options))
+    run(ServerSettings(Path(folder), **options), qdrant_port=qdrant_port)
 
 
 @click.group()

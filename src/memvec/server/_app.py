@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from memvec.errors import MissingExtraError, StorageError
@@ -34,7 +36,13 @@ def create_app(settings: ServerSettings) -> FastAPI:
     return build_app(settings)
 
 
-def serve(settings: ServerSettings, *, qdrant_port: int | None = None) -> None:
+def serve(
+    settings: ServerSettings,
+    *,
+    qdrant_port: int | None = None,
+    when_ready: Callable[[str], object] | None = None,
+    quiet: bool = False,
+) -> None:
     """Answer requests until the process is told to stop (SIGTERM or SIGINT).
 
     What runs then is finished, what comes is refused.
@@ -45,27 +53,47 @@ def serve(settings: ServerSettings, *, qdrant_port: int | None = None) -> None:
         What the server is told.
     qdrant_port : int, optional
         Also speak a part of the REST API of Qdrant, at this port.
+    when_ready : callable, optional
+        Called with the address once it listens.
+    quiet : bool
+        Log problems only.
     """
     _need("fastapi", "uvicorn")
-    write_log()
-    asyncio.run(_serve(settings, qdrant_port))
+    write_log(logging.WARNING if quiet else logging.INFO)
+    # What uvicorn was told to stop by, it raises again once it has stopped.
+    signal.signal(signal.SIGTERM, lambda number, frame: None)
+    asyncio.run(_serve(settings, qdrant_port, when_ready))
 
 
-async def _serve(settings: ServerSettings, qdrant_port: int | None) -> None:
+async def _serve(
+    settings: ServerSettings,
+    qdrant_port: int | None,
+    when_ready: Callable[[str], object] | None,
+) -> None:
     from memvec.server._build import build_app
+    from memvec.server._qdrant import build_qdrant
     from memvec.server._state import ServerState
 
     server = ServerState.of(settings)
     apps: list[tuple[Any, int]] = [(build_app(settings, server), settings.port)]
+    if qdrant_port is not None:
+        apps.append((build_qdrant(server), qdrant_port))
     sockets = [listening_at(settings.host, port) for _, port in apps]
-    for listener in sockets:
-        host, port = listener.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else host
-        print(f"memvec serves {settings.folder} at http://{shown}:{port}", flush=True)
+    urls = [_url(listener) for listener in sockets]
+    print(f"memvec serves {settings.folder} at {urls[0]}", flush=True)
+    if qdrant_port is not None:
+        print(f"Clients of Qdrant find it at {urls[1]}", flush=True)
+    if when_ready is not None:
+        when_ready(urls[0])
     runs = [
         run_one(app, listener, settings) for (app, _), listener in zip(apps, sockets, strict=True)
     ]
     await asyncio.gather(*runs)
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 async def run_one(app: Any, listener: socket.socket, settings: ServerSettings) -> None:
@@ -100,7 +128,7 @@ def listening_at(host: str, port: int) -> socket.socket:
     return listener
 
 
-def write_log() -> None:
+def write_log(level: int = logging.INFO) -> None:
     """Write the log of the server to stderr, one JSON object a line."""
     from memvec.server._guard import JsonLines
 
@@ -110,7 +138,7 @@ def write_log() -> None:
     for name in ("memvec", "uvicorn", "py.warnings"):
         log = logging.getLogger(name)
         log.handlers, log.propagate = [handler], False
-        log.setLevel(logging.INFO if name == "memvec" else logging.WARNING)
+        log.setLevel(level if name == "memvec" else logging.WARNING)
 
 
 def _need(*packages: str) -> None:

@@ -22,6 +22,7 @@ from memvec.server import _routes_collections as collections
 from memvec.server import _routes_items as items
 from memvec.server import _routes_jobs as jobs
 from memvec.server import _routes_page as page
+from memvec.server import _routes_photos as photos
 from memvec.server import _routes_search as searching
 from memvec.server import _routes_status as status
 from memvec.server._bodies import complaint
@@ -104,7 +105,7 @@ def build_app(settings: ServerSettings, server: ServerState | None = None) -> Ap
         redirect_slashes=False,
         exception_handlers=_HANDLERS,
     )
-    for routes in (collections, items, searching, jobs, status, page):
+    for routes in (collections, items, photos, searching, jobs, status, page):
         app.include_router(routes.router)
     if settings.origins:
         app.add_middleware(

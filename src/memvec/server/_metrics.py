@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -12,6 +12,8 @@ Labels = tuple[tuple[str, str], ...]
 
 # Seconds: from a search in process to what a request may take.
 _EDGES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+# Searches that the latency of a collection is the median of.
+_LATEST = 200
 
 
 class Metrics:
@@ -22,6 +24,7 @@ class Metrics:
         self._requests: dict[Labels, int] = defaultdict(int)
         self._times: dict[Labels, list[float]] = {}
         self._hits: dict[str, int] = defaultdict(int)
+        self._latest: dict[str, deque[float]] = {}
 
     def request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count a request that was answered."""
@@ -40,6 +43,17 @@ class Metrics:
         """Count matches that were returned."""
         with self._lock:
             self._hits[collection] += n_hits
+
+    def took(self, collection: str, seconds: float) -> None:
+        """Take note of how long a search took."""
+        with self._lock:
+            self._latest.setdefault(collection, deque(maxlen=_LATEST)).append(seconds)
+
+    def latency(self, collection: str) -> float | None:
+        """Return the median time of the latest searches of a collection, in seconds."""
+        with self._lock:
+            times = sorted(self._latest.get(collection, ()))
+        return times[len(times) // 2] if times else None
 
     def lines(self) -> Iterator[str]:
         """Yield the counts as Prometheus reads them."""

@@ -21,9 +21,10 @@ Server = Annotated[ServerState, Depends(state_of)]
 READS, WRITES = [Depends(needs("read"))], [Depends(needs("write"))]
 
 
-def info_record(name: str, collection: Collection) -> Record:
+def info_record(server: ServerState, name: str, collection: Collection) -> Record:
     """Return what a collection is, and how it does."""
     note = "This server only reads it: another process writes it." if collection.read_only else ""
+    latency = server.metrics.latency(name)
     return {
         "name": name,
         "writable": not collection.read_only,
@@ -32,6 +33,7 @@ def info_record(name: str, collection: Collection) -> Record:
         "stats": asdict(collection.stats()),
         "health": health_record(collection.health),
         "shadow": collection.shadow,
+        "latency_ms": None if latency is None else 1000 * latency,
     }
 
 
@@ -51,7 +53,7 @@ def _looked_at(server: ServerState, name: str) -> Record:
 
     try:
         with server.registry.lease(name) as collection:
-            return info_record(name, collection)
+            return info_record(server, name, collection)
     except Exception as error:
         failed: ApiError = told(error)
         return {"name": name, "error": {"code": failed.code, "message": failed.message}}
@@ -77,7 +79,7 @@ async def get_collection(server: Server, name: str) -> Response:
 
     def look() -> Record:
         with server.registry.lease(name) as collection:
-            return info_record(name, collection)
+            return info_record(server, name, collection)
 
     return answer(await server.workers.run(look))
 

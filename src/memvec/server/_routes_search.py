@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Annotated, Any
@@ -51,11 +52,12 @@ async def range_search(
         return await stream(server, lambda: _streamed(server, name, asked, wanted), wanted)
 
     def search() -> Response:
-        limits = server.settings.limits
+        limits, begun = server.settings.limits, time.perf_counter()
         with server.registry.lease(name) as collection:
             rows = asked.vectors(collection, limits.vectors)
             options = asked.options(*_VECTORS, "similarity", "p_values", "ordered")
             hits = bounded_range(collection, rows, asked.similarity, limits.hits, **options)
+        server.metrics.took(name, time.perf_counter() - begun)
         server.metrics.found(name, len(hits.ids))
         return answer(hits_record(hits, p_values=asked.p_values), hits.certificate)
 
@@ -132,10 +134,12 @@ async def _nearest(server: ServerState, name: str, asked: SearchAsk, method: str
     check_number(asked.k, limits.k, "nearest items of a query")
 
     def work() -> Response:
+        begun = time.perf_counter()
         with server.registry.lease(name) as collection:
             rows = asked.vectors(collection, limits.vectors)
             check_number(asked.k * len(rows), limits.hits, "results (k × queries)")
             top = getattr(collection, method)(rows, **asked.options(*_VECTORS))
+        server.metrics.took(name, time.perf_counter() - begun)
         return answer(top_record(top), top.certificate)
 
     return await server.workers.run(work)

@@ -1,0 +1,41 @@
+// Cards of items: photograph or text, score, p-value, metadata.
+
+import { at, blob, post } from "./api.js";
+import { chance, h } from "./dom.js";
+
+const TEXTS = ["text", "title", "caption", "name", "document", "content"];
+
+export async function readItems(name, ids) {
+  const asked = { ids, include: ["metadata"], missing: "skip" };
+  const { items } = await post(at(name, "/items/get"), asked);
+  return new Map(items.map((item) => [item.id, item.metadata]));
+}
+
+export function itemCard(name, id, metadata, { score, p, least = 0, buttons = [], photos, className = "" } = {}) {
+  const field = TEXTS.find((one) => typeof metadata?.[one] === "string");
+  const others = Object.entries(metadata || {}).filter(([one]) => one !== field).slice(0, 8);
+  const numbers = score === undefined ? null : h("span", { className: "numbers" },
+    `score ${score.toFixed(4)}${p === undefined ? "" : `, p ${p <= least ? "<" : "="} ${chance(p)}`}`);
+  return h("li", { className: `card ${className}` },
+    photos ? photo(name, id) : null,
+    h("span", { className: "name" }, String(id)),
+    numbers,
+    field ? h("span", { className: "text" }, metadata[field]) : null,
+    others.length ? h("dl", {}, others.flatMap(([one, value]) =>
+      [h("dt", {}, one), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))])) : null,
+    h("div", { className: "form" }, buttons));
+}
+
+function photo(name, id) {
+  const image = h("img", { alt: `photograph ${id}`, loading: "lazy" });
+  blob(at(name, `/photo?id=${encodeURIComponent(JSON.stringify(id))}`))
+    .then((found) => { image.src = URL.createObjectURL(found); }, () => image.remove());
+  return image;
+}
+
+// An id that people typed: a number if it looks like one, text in quotes or otherwise.
+export function typedId(text) {
+  const plain = text.trim();
+  if (/^-?\d{1,15}$/.test(plain)) return Number(plain);
+  return plain.startsWith('"') && plain.endsWith('"') && plain.length > 1 ? JSON.parse(plain) : plain;
+}

@@ -1,0 +1,301 @@
+"""The page in a real browser: every view, the slider, the stream, and what goes wrong."""
+
+import os
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+import memvec
+from memvec.server import KeyFile, ServerSettings
+from server.conftest import running
+
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(BROWSER is None, reason="there is no Chromium on this machine"),
+]
+SHOTS = os.environ.get("MEMVEC_SCREENSHOTS")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """The first 2,500 sentences of the sample, five of them three times."""
+    from memvec.evaluation import load_sample
+
+    root = tmp_path_factory.mktemp("page")
+    sample = load_sample()
+    rows, texts = sample.vectors[:2500], list(sample.texts[:2500])
+    rng = np.random.default_rng(1)
+    near = rows[:10] + 0.008 * rng.standard_normal((10, rows.shape[1])).astype(np.float32)
+    with memvec.open(root / "synsets", dim=rows.shape[1], similarity=0.6, seal_at=0) as made:
+        told = [{"text": text, "row": row, "even": row % 2 == 0} for row, text in enumerate(texts)]
+        made.add(rows, metadata=told)
+        made.seal(progress=False)
+        made.add(near, ids=[f"copy-{n}" for n in range(10)], metadata=told[:10])
+    with memvec.open(root / "empty", dim=3):
+        pass
+    return root
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as tools:
+        started = tools.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def address(folder):
+    with running(ServerSettings(folder, encoder="server.encoding:encode")) as url:
+        yield url
+
+
+@pytest.fixture
+def page(browser, address):
+    with opened(browser, address) as shown:
+        yield shown
+
+
+class opened:  # noqa: N801 - used as a function
+    """A page that nothing goes wrong on without being seen, and that asks nobody else."""
+
+    def __init__(self, browser, url, **options):
+        self._context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)
+        self._page = self._context.new_page()
+        self._page.set_default_timeout(20_000)
+        self._complaints, self._strangers = [], []
+        self._page.on("pageerror", lambda error: self._complaints.append(str(error)))
+        self._page.on("console", self._heard)
+        self._page.on("request", lambda request: self._asked(url, request.url))
+        self._page.goto(url)
+
+    def _heard(self, message):
+        if message.type == "error" and "the server responded with a status" not in message.text:
+            self._complaints.append(message.text)
+
+    def _asked(self, url, asked):
+        if not asked.startswith((url, "blob:", "data:")):
+            self._strangers.append(asked)
+
+    def __enter__(self):
+        return self._page
+
+    def __exit__(self, *reason):
+        self._context.close()
+        if reason[0] is None:
+            assert self._complaints == []
+            assert self._strangers == []
+
+
+def shoot(page, name):
+    if SHOTS:
+        page.screenshot(path=f"{SHOTS}/{name}.png", full_page=False)
+
+
+def until(page, expression, arg=None):
+    """Wait for something to be true on the page; its policy forbids Playwright's own way."""
+    end = time.monotonic() + 20
+    while not page.evaluate(expression, arg):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(50)
+
+
+def card(page, number=0):
+    return page.locator("#results .card").nth(number)
+
+
+def explore(page, name="synsets"):
+    page.evaluate(f"location.hash = '#explore/{name}'")
+    page.wait_for_selector("#results .card")
+    until(page, "/found in/.test(document.getElementById('status').textContent)")
+
+
+def set_slider(page, value):
+    page.locator("#similarity").evaluate(
+        "(s, v) => { s.value = v; s.dispatchEvent(new Event('input', {bubbles: true})); }", value
+    )
+
+
+def test_collections_are_listed_with_their_promise(page):
+    page.wait_for_selector(".card")
+    text = page.locator("main").inner_text()
+    for words in ("2 collections", "2,510", "misses at most 1 % above 0.6", "no query compared"):
+        assert words in text
+    page.get_by_role("button", name="Check files").last.click()
+    page.wait_for_selector("text=files are whole")
+    shoot(page, "server-collections")
+
+
+def test_explore_shows_scores_results_and_the_certificate(page):
+    explore(page)
+    assert card(page).locator(".name").inner_text() == "0"
+    assert "score 1.0000" in card(page).inner_text()
+    assert "miss at most 1 %" in page.locator("#certificate").inner_text()
+    assert "an unrelated item scores as high with p" in page.locator("#told").inner_text()
+    assert page.locator("svg.chart rect.bar").count() == 100
+    assert page.locator("svg.chart polyline.law").count() == 1
+    shoot(page, "server-explore")
+
+
+def test_slider_changes_the_results_the_p_value_and_the_chart(page):
+    explore(page)
+    seen = []
+    for value in ("0.3", "0.9"):
+        set_slider(page, value)
+        until(page, f"document.getElementById('certificate').textContent.includes('above {value}')")
+        until(page, "/found in/.test(document.getElementById('status').textContent)")
+        seen.append(
+            (
+                int(page.locator("#status").inner_text().split()[0].replace(",", "")),
+                page.locator("rect.bar.in").count(),
+                page.locator("#told").inner_text(),
+            )
+        )
+    assert seen[0][0] > seen[1][0] >= 1
+    assert seen[0][1] > seen[1][1]
+    assert seen[0][2] != seen[1][2]
+    assert page.locator("#results .card").count() == seen[1][0]
+
+
+def test_filter_vector_and_text_are_searched_with(page):
+    explore(page)
+    page.locator("#where").fill('{"even": false}')
+    set_slider(page, "0.35")
+    page.get_by_role("button", name="Search").click()
+    until(page, "document.getElementById('certificate').textContent.includes('Filter')")
+    assert "true" not in page.locator("#results").inner_text()
+    page.locator("#where").fill("")
+    page.locator("#kind").select_option("text")
+    page.locator("#query").fill("7")
+    page.get_by_role("button", name="Search").click()
+    until(page, "document.querySelector('#results .card .name')?.textContent.endsWith('7')")
+    page.locator("#kind").select_option("vector")
+    page.locator("#query").fill("[1, 2]")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_selector("#alert:not([hidden])")
+    assert "must be of dimension 384" in page.locator("#alert").inner_text()
+    page.locator("#query").fill("[1,")
+    page.keyboard.press("Control+Enter")
+    page.get_by_role("button", name="Search").click()
+    until(page, "/JSON/.test(document.getElementById('alert').textContent)")
+
+
+def test_it_tells_why_an_item_was_found_or_not(page):
+    explore(page)
+    set_slider(page, "0.45")
+    page.wait_for_selector("#results .card:nth-child(4)")
+    card(page, 2).get_by_role("button", name="Why?").click()
+    page.wait_for_selector("dialog[open]")
+    assert "Returned." in page.locator("#dialog-title").inner_text()
+    assert page.locator("dialog svg circle.passed").count() >= 1
+    shoot(page, "server-why")
+    page.get_by_role("button", name="Close").click()
+    page.locator("#why-id").fill("1234")
+    page.get_by_role("button", name="Explain").click()
+    page.wait_for_selector("dialog[open] circle.stopped")
+    assert "Not returned" in page.locator("#dialog-title").inner_text()
+    page.keyboard.press("Escape")
+    page.locator("#why-id").fill("nobody")
+    page.get_by_role("button", name="Explain").click()
+    page.wait_for_selector("#alert:not([hidden])")
+
+
+def test_more_like_this_searches_with_the_item(page):
+    explore(page)
+    name = card(page, 1).locator(".name").inner_text()
+    card(page, 1).get_by_role("button", name="More like this").click()
+    until(
+        page,
+        "name => document.querySelector('#results .card .name')?.textContent === name",
+        arg=name,
+    )
+
+
+def test_duplicates_are_found_chosen_exported_and_deleted(page, address):
+    page.evaluate("location.hash = '#duplicates/synsets'")
+    page.locator("#level").fill("0.95")
+    page.get_by_role("button", name="Find duplicates").click()
+    page.wait_for_selector("#groups section")
+    assert "groups in 2,510 items" in page.locator("#status").inner_text()
+    shoot(page, "server-duplicates")
+    button = page.locator("#groups button.danger")
+    before = int(button.inner_text().split()[1].replace(",", ""))
+    assert before >= 10
+    dropped = page.locator("#groups section").first.locator("input:not(:checked)").first
+    dropped.check()
+    assert button.inner_text() == f"Delete {before - 1} items…"
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export CSV").click()
+    rows = saved.value.path().read_text().splitlines()
+    assert rows[0] == "group,id,keep"
+    assert sum(row.endswith("false") for row in rows) == before - 1
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export Parquet").click()
+    assert saved.value.path().read_bytes().startswith(b"PAR1")
+    button.click()
+    page.wait_for_selector("dialog[open]")
+    assert f"Delete {before - 1} items?" in page.locator("#dialog-title").inner_text()
+    page.get_by_role("button", name="Cancel").click()
+    button.click()
+    page.locator("dialog button.danger").click()
+    page.wait_for_selector(f"text={before - 1} items were deleted.")
+    with memvec.Client(address) as client:
+        assert len(client.collection("synsets")) == 2510 - (before - 1)
+
+
+def test_page_works_on_a_phone_in_the_dark(browser, address):
+    options = {"color_scheme": "dark", "device_scale_factor": 2}
+    with opened(browser, address, **options) as page:
+        page.set_viewport_size({"width": 375, "height": 740})
+        explore(page)
+        wide = page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= 375
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert ground == "rgb(20, 23, 27)"
+        shoot(page, "server-phone")
+
+
+def test_page_is_used_by_keyboard_and_has_names_for_everything(page):
+    explore(page)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement !== document.body")
+    page.locator("#similarity").focus()
+    before = page.locator("#told").inner_text()
+    page.keyboard.press("ArrowRight")
+    until(page, "t => document.getElementById('told').textContent !== t", arg=before)
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, select, textarea, a, [role=img]')]
+            .filter(e => !(e.labels?.length || e.ariaLabel || e.getAttribute('aria-label')
+                           || e.textContent.trim())).map(e => e.outerHTML)"""
+    )
+    assert nameless == []
+
+
+def test_empty_collection_and_unknown_view_are_told(page):
+    page.evaluate("location.hash = '#explore/empty'")
+    page.wait_for_selector("text=The collection is empty.")
+    page.evaluate("location.hash = '#nothing'")
+    page.wait_for_selector("text=2 collections")
+
+
+def test_page_asks_for_a_key_where_the_server_does(browser, folder, tmp_path):
+    key_file = KeyFile(tmp_path / "keys.json")
+    key = key_file.create("read")
+    with (
+        running(ServerSettings(folder, key_file=tmp_path / "keys.json", read_only=True)) as url,
+        opened(browser, url) as page,
+    ):
+        page.wait_for_selector("dialog[open] input[type=password]")
+        page.locator("dialog input").fill(key)
+        page.get_by_role("button", name="Use it").click()
+        page.wait_for_selector("text=2 collections")
+
+
+def test_api_page_lists_every_route(page, address):
+    page.goto(f"{address}/docs")
+    page.wait_for_selector("section.panel")
+    assert "POST /v1/collections/{name}/range" in page.locator("main").inner_text()
