@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import memvec
+from memvec.collection import RangeStream
 from memvec.errors import ServerError
 from memvec.server import Limits, ServerSettings, create_app
 from memvec.server import _jobs as jobs_module
@@ -47,8 +48,7 @@ def endless(monkeypatch, collection_class=memvec.Collection):
             finally:
                 ended.append(True)
 
-        stream._blocks = blocks()
-        return stream
+        return RangeStream(blocks(), stream.certificate, stream.searched)
 
     monkeypatch.setattr(collection_class, "iter_range", iter_range)
     return ended
@@ -86,8 +86,8 @@ def test_stream_that_fails_ends_with_the_error(served, monkeypatch):
 
     def iter_range(self, *arguments, **options):
         stream = true_range(self, *arguments, **options)
-        stream._blocks = (1 / 0 for _ in range(1))
-        return stream
+        blocks = (1 / 0 for _ in range(1))
+        return RangeStream(blocks, stream.certificate, stream.searched)
 
     monkeypatch.setattr(memvec.Collection, "iter_range", iter_range)
     with memvec.Client(str(http.base_url)) as client:
