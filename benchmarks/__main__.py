@@ -149,16 +149,19 @@ def blocks_command(
 
 
 @main.command("cluster")
+@click.option("--shards", type=int, multiple=True, default=(1, 2, 4, 8), show_default=True)
 @click.option("--vectors", type=click.IntRange(0), default=100_000, show_default=True)
 @click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
 @click.option("--joined", type=click.IntRange(0), default=200_000, show_default=True)
 @click.option("--pairs", type=click.IntRange(0), default=10_000_000, show_default=True)
 @click.option("--work", type=click.Path(file_okay=False, exists=True), help="Folder for files.")
-def cluster_command(vectors: int, dim: int, joined: int, pairs: int, work: str | None) -> None:
+def cluster_command(
+    shards: tuple[int, ...], vectors: int, dim: int, joined: int, pairs: int, work: str | None
+) -> None:
     """Measure shards and joins on Ray, and components; 0 leaves a part out."""
     from benchmarks import cluster  # Ray is not needed by the others
 
-    cluster.run(vectors, dim, joined, pairs, work)
+    cluster.run(shards, vectors, dim, joined, pairs, work)
 
 
 @main.command("gpu")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -24,7 +24,6 @@ from benchmarks.measure import print_table
 from memvec import cluster
 from memvec.types import Float32Array
 
-_SHARDS = (1, 2, 4, 8)
 _SIMILARITY = 0.7
 _QUERIES = 300
 _BATCH = 1000
@@ -38,13 +37,15 @@ class _Bare:
         return len(row)
 
 
-def run(vectors: int, dim: int, joined: int, pairs: int, work: str | None) -> None:
+def run(
+    shards: Sequence[int], vectors: int, dim: int, joined: int, pairs: int, work: str | None
+) -> None:
     """Print all tables; each part starts and stops a cluster of its own."""
     rows = structured_vectors(max(vectors, joined) + _BATCH, dim)
     with tempfile.TemporaryDirectory(prefix="memvec-bench-", dir=work) as name:
         folder = Path(name)
         if vectors:
-            _print_searches(folder, rows[-_BATCH:], rows[:vectors])
+            _print_searches(folder, shards, rows[-_BATCH:], rows[:vectors])
         if joined:
             _print_joins(folder, rows[:joined])
         if pairs:
@@ -66,9 +67,11 @@ def _started(cpus: int) -> Iterator[None]:
         ray.shutdown()
 
 
-def _print_searches(folder: Path, queries: Float32Array, rows: Float32Array) -> None:
+def _print_searches(
+    folder: Path, counts: Sequence[int], queries: Float32Array, rows: Float32Array
+) -> None:
     table = []
-    for shards in _SHARDS:
+    for shards in counts:
         root = folder / f"shards-{shards}"
         options: dict[str, Any] = {"dim": rows.shape[1], "similarity": _SIMILARITY, "seal_at": 0}
         with cluster.open(root, shards=shards, local=True, **options) as local:
@@ -89,7 +92,8 @@ def _print_searches(folder: Path, queries: Float32Array, rows: Float32Array) -> 
             ]
         )
     header = ["shards", "one process, ms", "Ray, ms", "bare fan-out, ms", "difference, ms"]
-    print_table([*header, "one process, queries/s", "Ray, queries/s"], table)
+    header += ["one process, queries/s", "Ray, queries/s"]
+    print_table(f"{len(rows):,} vectors above {_SIMILARITY}, one query and batches", header, table)
 
 
 def _bare(n_actors: int) -> Callable[[Float32Array], Any]:
@@ -128,7 +132,7 @@ def _print_joins(folder: Path, rows: Float32Array) -> None:
         flat = pa.FixedSizeListArray.from_arrays(some.ravel(), some.shape[1])
         pq.write_table(pa.table({"embedding": flat}), folder / f"part-{number}.parquet")
     # About eight blocks, so that there is work for two.
-    memory = 630_000_000 + 72 * len(rows) + len(rows) // 8 * (4 * rows.shape[1] + 700)
+    memory = 630_000_000 + 72 * len(rows) + max(len(rows) // 8, 10_000) * (4 * rows.shape[1] + 700)
     seconds, written, table = [], [], []
     for workers in (1, 2):
         out = folder / f"pairs-{workers}"
@@ -143,7 +147,8 @@ def _print_joins(folder: Path, rows: Float32Array) -> None:
         numbers = [f"{len(rows):,}", f"{workers}", f"{found.n_blocks}", f"{found.n_pairs:,}"]
         table.append([*numbers, f"{seconds[-1]:.0f}", f"{efficiency:.2f}"])
     assert written[0] == written[1], "the files of one worker and of two differ"
-    print_table(["vectors", "workers", "blocks", "pairs", "seconds", "efficiency"], table)
+    header = ["vectors", "workers", "blocks", "pairs", "seconds", "efficiency"]
+    print_table("Files joined with themselves above 0.8", header, table)
 
 
 def _print_components(folder: Path, n_pairs: int) -> None:
@@ -177,4 +182,4 @@ def _print_components(folder: Path, n_pairs: int) -> None:
         table.append([*numbers, f"{seconds:.0f}"])
     assert np.array_equal(*found), "the components of one worker and of two differ"
     header = ["pairs", "nodes", "largest component", "rounds", "workers", "seconds"]
-    print_table(header, table)
+    print_table("Components by rounds", header, table)

@@ -15,6 +15,7 @@ collect_ignore = (
     if find_spec("ray")
     else [
         "test_ray.py",
+        "test_ray_benchmark.py",
         "test_ray_faults.py",
         "test_ray_files.py",
     ]

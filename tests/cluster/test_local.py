@@ -59,6 +59,14 @@ def test_calibration_queries_of_each_shard_are_asked_of_every_segment(sharded):
     assert known == {(a, b) for a in numbers for b in numbers if a != b}
 
 
+def test_given_queries_calibrate_all_shards(root, sample, queries):
+    with open_local(root) as collection:
+        certificate = collection.recalibrate(sample[6000:6400])
+        assert (certificate.source, certificate.level) == ("queries", "expected")
+        assert collection.range_search(queries).certificate.source == "queries"
+        assert collection.health.n_queries == len(queries)
+
+
 def test_reopened_shards_answer_alike(root, queries):
     with open_local(root) as collection:
         first = collection.range_search(queries)
