@@ -169,12 +169,27 @@ def cluster_command(
 @click.option("--rows", type=click.IntRange(1024), default=1 << 21, show_default=True)
 @click.option("--columns", type=click.IntRange(1024), default=132 * 1024, show_default=True)
 @click.option("--scanned", type=click.IntRange(1024), default=12_500_000, show_default=True)
+@click.option("--vectors", type=click.IntRange(65536), help="Measure an index of so many instead.")
+@click.option("--similarity", type=float, default=0.9, show_default=True, help="Of the index.")
+@click.option("--unit-size", type=click.IntRange(1, 64), help="Of the index; designed by default.")
 @_rounds(5)
-def gpu_command(device: str, rows: int, columns: int, scanned: int, rounds: int) -> None:
-    """Measure the kernels of a GPU: joins and scans of codes, encoding, scores of int8 rows."""
-    from benchmarks import gpu  # the card is not needed by the others
+def gpu_command(
+    device: str,
+    rows: int,
+    columns: int,
+    scanned: int,
+    vectors: int | None,
+    similarity: float,
+    unit_size: int | None,
+    rounds: int,
+) -> None:
+    """Measure the kernels of a GPU, or an index there: build, one query, batches, self-join."""
+    from benchmarks import gpu, gpu_index  # the card is not needed by the others
 
-    gpu.run(device, rows, columns, scanned, rounds)
+    if vectors is not None:
+        gpu_index.run(vectors, similarity, unit_size, device)
+    else:
+        gpu.run(device, rows, columns, scanned, rounds)
 
 
 @main.command("assignment")
