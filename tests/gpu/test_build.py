@@ -19,9 +19,7 @@ def test_built_index_answers_like_its_saved_copy(card, tmp_path, dtype):
 
 def test_build_that_does_not_fit_says_what_it_needs(card, monkeypatch):
     monkeypatch.setattr(numpy_card.Device, "mem_info", (1 << 20, 1 << 20))
-    with pytest.raises(
-        DeviceMemoryError, match=r"A build of this index needs .* GB are free"
-    ):
+    with pytest.raises(DeviceMemoryError, match=r"A build of this index needs .* GB are free"):
         build_cases.built("cuda")
 
 
