@@ -19,6 +19,7 @@ from benchmarks import (
     kinds,
     null_laws,
     row_types,
+    server,
     top,
     uniform,
 )
@@ -106,6 +107,15 @@ def main(context: click.Context, data: str | None, rounds: int) -> None:
     for name in design.SETS:
         design.run(name, data, _MODERATE_DESIGNED, None, rounds, None)
     _growth((10_000, 100_000), 0.7, GROWING, plan, **asked)
+
+
+@main.command("server")
+@click.option("--queries", type=click.IntRange(1), default=1000, show_default=True)
+@click.option("--seconds", type=float, default=5.0, show_default=True, help="For each throughput.")
+@click.option("--clients", type=click.IntRange(1), multiple=True, default=(1, 8, 64))
+def server_command(queries: int, seconds: float, clients: tuple[int, ...]) -> None:
+    """Compare the server with the library: latency, throughput, memory of a stream."""
+    server.run(queries, seconds, clients)
 
 
 @main.command("construction")
