@@ -5,6 +5,7 @@
 """
 
 from paper.data_sets import (
+    COPIED_FOLDERS,
     MADE_UP,
     PHOTO_FOLDERS,
     TRAINING_FOLDER,
@@ -20,6 +21,7 @@ from paper.results import Result, latest_result, load_result, run_experiment
 from paper.table import Cell, Table
 
 __all__ = [
+    "COPIED_FOLDERS",
     "EXPERIMENTS",
     "MADE_UP",
     "PHOTO_FOLDERS",

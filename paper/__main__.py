@@ -236,7 +236,7 @@ def _print_result(result: Result) -> None:
     _echo(f"{result.name}: {verdict.outcome} ({result.scale}, {result.seconds:.1f} s)")
     for finding in verdict.findings:
         sign = {"holds": "+", "does not hold": "-", "cannot be tested": "?"}[finding.standing]
-        _echo(f"  {sign} {finding.claim}\n      {finding.numbers}")
+        _echo(f"  {sign} {finding.text}\n      {finding.numbers}")
     if verdict.note:
         _echo(f"  {verdict.note}")
 

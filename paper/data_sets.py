@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from string import ascii_letters, digits
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -51,22 +51,99 @@ PHOTO_FOLDERS = {
     "ukb56/{kind}.npy": "ukb56/images",
     "st-lucia/{kind}.npy": TRAINING_FOLDER,
 }
+# Photographs with three altered copies each: those to search, and those to learn PCA from.
+COPIES_FILE, LEARNED_COPIES_FILE = "copies/searched_{kind}.npy", "copies/learned_{kind}.npy"
+COPIED_FOLDERS = {
+    COPIES_FILE: [folder for folder in PHOTO_FOLDERS.values() if folder != TRAINING_FOLDER],
+    LEARNED_COPIES_FILE: [TRAINING_FOLDER],
+}
+COPIES = "copies"
+# GeM features have 1280 dimensions; whitening keeps the paper's 1024.
+_GEM, _WHITENED = 1280, 1024
 # Frames of Gardens Point this near show the same place.
 _SAME_PLACE = 2
 # Cosine above which two synsets count as a match: 6 matches a query among 117,659.
 _WORDS_MATCH = 0.6
 _WORDS_NAME = "WordNet"
 # Vectors and queries at each scale.
+_CLUSTERED_WORDS = {"smoke": 1500, "small": 10_000, "paper": 117_000}
 _WORDS_LIMITS = {"smoke": (1500, 100), "small": (20_000, 500), "paper": (117_659, 1000)}
 
 
-def three_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
-    """Return three sets to search: two of photographs, with visual ground truth, and words."""
+def clustered_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
+    """Return the sets of figures 4 to 6 and Table 1: photographs of two kinds, and words."""
     found = paper_sets(data) if scale != "smoke" else []
     if found:
         return found
-    photos = photo_sets(data, scale)
-    return [photos[0], photos[-1], words(data, scale, seed)]
+    photos = closed_sets(data, scale)
+    if scale == "smoke":
+        photos = [photos[0], photos[-1]]
+    return [*photos[:2], words(data, scale, seed, _CLUSTERED_WORDS[scale])]
+
+
+def closed_sets(data: DataFolders, scale: str) -> list[RetrievalSet]:
+    """Return the closed sets: the paper's, else photographs with copies by φ_Δ, and by a CNN."""
+    found = paper_sets(data) if scale != "smoke" else []
+    if found or scale == "smoke" or photo_kind(data, scale, "gem1280") is None:
+        return found or photo_sets(data, scale)
+    copies, deep = copied_set(data, scale), photo_sets(data, scale, "gem1280")
+    return [*([] if copies is None else [copies]), deep[0], deep[2]]
+
+
+def reduced_sets(data: DataFolders, scale: str, dim: int) -> list[RetrievalSet]:
+    """Return closed sets after PCA to `dim` dimensions, learned on other images where possible.
+
+    φ_Δ of photographs with copies by PCA learned on those of another city; the paper's own sets,
+    and made-up ones, which come without other images, by PCA learned on themselves.
+    """
+    found = paper_sets(data) if scale != "smoke" else []
+    if found or scale == "smoke" or photo_kind(data, scale, "gem1280") is None:
+        return [_reduced(each, each.vectors, dim) for each in found or photo_sets(data, scale)]
+    copies, other = copied_set(data, scale), learned_copies(data, scale)
+    deep = photo_sets(data, scale, "gem1280")
+    return ([] if copies is None or other is None else [_reduced(copies, other, dim)]) + deep
+
+
+def pca_pairs(data: DataFolders, scale: str, dim: int) -> list[tuple[RetrievalSet, RetrievalSet]]:
+    """Return closed sets before and after plain PCA to `dim` dimensions; see `reduced_sets`.
+
+    GeM features, which have a common direction, are centred in both, on other images.
+    """
+    found = paper_sets(data) if scale != "smoke" else []
+    if found or scale == "smoke" or photo_kind(data, scale, "gem1280") is None:
+        sets = found or photo_sets(data, scale)
+        return [(each, _reduced(each, each.vectors, dim)) for each in sets]
+    copies, other = copied_set(data, scale), learned_copies(data, scale)
+    pairs = [] if copies is None or other is None else [(copies, _reduced(copies, other, dim))]
+    full, less = (photo_sets(data, scale, "gem1280", out) for out in (_GEM, dim))
+    return [*pairs, *zip(full, less, strict=True)]
+
+
+def _reduced(data: RetrievalSet, learned_on: Float32Array, dim: int) -> RetrievalSet:
+    out_dim = min(dim, min(learned_on.shape) - 1)
+    return data.projected(Projection.fit(learned_on, out_dim, center=True), data.name)
+
+
+def copied_set(data: DataFolders, scale: str) -> RetrievalSet | None:
+    """Return photographs with three altered copies each, in fours as in UKB; None without them.
+
+    The photographs themselves ask, which are the first of each four.
+    """
+    rows = _copied_rows(data, scale, COPIES_FILE)
+    if rows is None:
+        return None
+    groups = np.arange(len(rows)).reshape(-1, 4)
+    return RetrievalSet(COPIES, rows, rows[groups[:, 0]], list(groups), "4-recall@4")
+
+
+def learned_copies(data: DataFolders, scale: str) -> Float32Array | None:
+    """Return the photographs, with copies, that PCA is learned on."""
+    return _copied_rows(data, scale, LEARNED_COPIES_FILE)
+
+
+def _copied_rows(data: DataFolders, scale: str, name: str) -> Float32Array | None:
+    files = (data.find(name.format(kind=kind)) for kind in DESCRIPTORS[scale])
+    return next((_rows(file) for file in files if file is not None), None)
 
 
 def visual_sets(data: DataFolders, scale: str, kind: str | None = None) -> list[RetrievalSet]:
@@ -102,13 +179,18 @@ _PAPER_NAMES = {"holidays": "Holidays", "oxford5k": "Oxford5k", "ukb": "UKB"}
 _DEEP = "vectors_deep"
 
 
-def photo_sets(data: DataFolders, scale: str, kind: str | None = None) -> list[RetrievalSet]:
-    """Return Gardens Point by day and by night and UKB-56, or sets made up in their place."""
+def photo_sets(
+    data: DataFolders, scale: str, kind: str | None = None, centred: int | None = None
+) -> list[RetrievalSet]:
+    """Return Gardens Point by day and by night and UKB-56, or sets made up in their place.
+
+    GeM features are whitened, or, with a number of dimensions, centred and reduced to these.
+    """
     name = photo_kind(data, scale, kind)
     if name is None:
         return _made_up()
     *walks, objects = (_rows(file) for file in _photo_files(data, name))
-    return _photo_sets(name, walks, objects, *_others(data, name))
+    return _photo_sets(name, walks, objects, *_others(data, name, centred))
 
 
 def photo_kind(data: DataFolders, scale: str, kind: str | None = None) -> str | None:
@@ -130,40 +212,6 @@ def _kinds(scale: str, kind: str | None) -> tuple[str, ...]:
     return (kind,) if kind in DESCRIPTORS[scale] else DESCRIPTORS[scale]
 
 
-def photo_note(key: str, scale: str, kind: str | None = None) -> str:
-    """Return what the sets of photographs were in a run, for `DataFolders.key` of its data."""
-    there = key.split(",")
-    ending = "" if kind is None else f"/{_DEEP}"
-    own = [
-        name
-        for folder, name in _PAPER_NAMES.items()
-        if any(found.partition(".")[0] == folder + ending for found in there)
-    ]
-    if own and scale != "smoke":
-        which = "data sets are" if kind is None else "deep descriptors are of"
-        return f"The {which} the paper's: {', '.join(own)}."
-    for name in _kinds(scale, kind):
-        if f"ukb56/{name}.npy" in there and f"gardens-point/day_left_{name}.npy" in there:
-            return _KIND_NOTES[name.rstrip(digits)].format(_dim(name))
-    return "Made-up descriptors of scenes seen several times stand for Holidays, Oxford5k and UKB."
-
-
-_KIND_NOTES = {
-    "gem": "Gardens Point and UKB-56 among 5,000 images of Tiny-ImageNet stand for Holidays, "
-    "Oxford5k and UKB. Descriptors are GeM features of EfficientNet-Lite0, a CNN, whitened to 512 "
-    "dimensions on other images.",
-    "made": "Photographs made up of discs, frames of a walk by day and by night and objects, stand "
-    "for Holidays, Oxford5k and UKB. Descriptors are φ_Δ of {} dimensions, computed by "
-    "memvec.images.",
-    "phi": "Gardens Point (200 places, by day and by night) and UKB-56 (14 objects) stand for "
-    "Holidays, Oxford5k and UKB. Descriptors are φ_Δ of {} dimensions, summed, without power law, "
-    "computed by memvec.images; vocabulary and whitening were learned on street photographs of "
-    "another city. Photographs of that city that were not learned from, and those of the other "
-    "set, are distractors. By night φ_Δ finds few places even exhaustively (see fig07-retrieval): "
-    "what is said of that set is said of a poor ranking.",
-}
-
-
 _WALKS = ("day_right", "day_left", "night_right")
 _NAMES = ("Gardens Point", "UKB-56")
 
@@ -183,11 +231,12 @@ def _photo_sets(
     among = np.concatenate([objects, others]) if scarce else others
     views = [day_right, day_left, night_right] if scarce else []
     walk, things = ("made-up walk", "made-up objects") if kind == MADE_UP else _NAMES
+    by = "" if scarce else ", CNN"
     return [
-        _places(f"{walk}, day", day_right, day_left, among),
-        _places(f"{walk}, night", night_right, day_right, among),
+        _places(f"{walk}, day{by}", day_right, day_left, among),
+        _places(f"{walk}, night{by}", night_right, day_right, among),
         RetrievalSet(
-            things,
+            f"{things}{by}",
             np.concatenate([objects, *views, others]),
             objects,
             list(np.repeat(groups, 4, axis=0)),
@@ -205,12 +254,13 @@ def _places(
 
 
 def _others(
-    data: DataFolders, kind: str
+    data: DataFolders, kind: str, centred: int | None = None
 ) -> tuple[Callable[[Float32Array], Float32Array], Float32Array]:
     """Return how descriptors are prepared, and distractors prepared likewise.
 
-    GeM features have a common direction and a fast spectrum: they are centred and whitened to 512
-    dimensions, learned on one half of Tiny-ImageNet; the other half are the distractors.
+    GeM features have a common direction and a fast spectrum: they are centred and whitened to 1024
+    dimensions, learned on one half of Tiny-ImageNet; the other half are the distractors. With
+    `centred`, they are centred and reduced to so many dimensions, not whitened.
     """
     street = data.find(f"st-lucia/{kind}.npy")
     if street is not None:
@@ -219,7 +269,9 @@ def _others(
     if folder is None:
         return _as_they_are, np.empty((0, _dim(kind)), dtype=np.float32)
     rows = _steps(folder, "gem1280_int8.npy", data.signature("tiny-imagenet"))
-    projection = Projection.fit(rows[::2], 512, center=True, whiten=True)
+    whiten = centred is None
+    out_dim = _WHITENED if centred is None else centred
+    projection = Projection.fit(rows[::2], out_dim, center=True, whiten=whiten)
     return projection.apply, projection.apply(rows[1::2])
 
 
@@ -277,6 +329,14 @@ def large_split(
     return _WORDS_NAME, rows[order[n_queries:]], rows[order[:n_queries]]
 
 
+def streamed_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
+    """Return the sets of figure 13: Holidays+Flickr1M, else photographs by a CNN, and words."""
+    found = _holidays_flickr1m(data, scale, _WORDS_LIMITS[scale][0])
+    if found is not None:
+        return [found]
+    return [*photo_sets(data, scale, "gem1280")[:2], words(data, scale, seed)]
+
+
 def _holidays_flickr1m(data: DataFolders, scale: str, n_vectors: int) -> RetrievalSet | None:
     if scale == "smoke":
         return None
@@ -284,41 +344,6 @@ def _holidays_flickr1m(data: DataFolders, scale: str, n_vectors: int) -> Retriev
     if own is None or others is None:
         return None
     return holidays_flickr1m(own, others, None if scale == "paper" else n_vectors)
-
-
-def large_note(name: str, n_vectors: int, dim: int) -> str:
-    """Return what the set of `large_set` was, for its name and shape."""
-    what = f"{n_vectors:,} vectors of {dim} dimensions"
-    if name == _WORDS_NAME:
-        return (
-            f"WordNet embeddings ({what}), matches above cosine {_WORDS_MATCH}, stand for "
-            "Holidays+Flickr1M (10⁶ of 1920); the quality is the share of matches found."
-        )
-    return f"The data is the paper's, {name} ({what}); the quality is mAP."
-
-
-def walk_in_order(data: DataFolders, scale: str) -> tuple[Float32Array, Float32Array, str]:
-    """Return successive frames of a walk, those of another walk of the same places, and a name.
-
-    Where there is no walk, a made-up one: each frame is near to the one before.
-    """
-    for kind in DESCRIPTORS[scale]:
-        files = [data.find(f"gardens-point/{walk}_{kind}.npy") for walk in _WALKS[:2]]
-        if all(file is not None for file in files):
-            project, _ = _others(data, kind)
-            right, left = (project(_rows(file)) for file in files if file is not None)
-            what = "GeM features" if kind.startswith("gem") else "φ_Δ"
-            name = "made-up walk" if kind == MADE_UP else _NAMES[0]
-            return left, right, f"{name}, {what} of {left.shape[1]} dimensions"
-    rng = np.random.default_rng(5)
-    steps = rng.standard_normal((200, 128))
-    walk = np.empty_like(steps)
-    walk[0] = steps[0]
-    for frame in range(1, len(walk)):
-        walk[frame] = 0.8 * walk[frame - 1] + 0.6 * steps[frame]
-    again = walk + 0.6 * rng.standard_normal(walk.shape)
-    both = [checks.unit_rows(rows, "rows", "walk_in_order") for rows in (walk, again)]
-    return both[0], both[1], "made-up vectors, each near to the one before"
 
 
 def _made_up() -> list[RetrievalSet]:
@@ -344,22 +369,27 @@ def _steps(folder: Path, name: str, signature: str) -> Float32Array:
 
 
 __all__ = [
+    "COPIED_FOLDERS",
+    "COPIES",
     "DESCRIPTORS",
     "MADE_UP",
     "PHOTO_FOLDERS",
     "TRAINING_FOLDER",
     "WORDS",
     "DataFolders",
-    "large_note",
+    "closed_sets",
+    "clustered_sets",
+    "copied_set",
     "large_set",
     "large_split",
+    "learned_copies",
     "paper_sets",
+    "pca_pairs",
     "photo_kind",
-    "photo_note",
     "photo_sets",
-    "three_sets",
+    "reduced_sets",
+    "streamed_sets",
     "visual_sets",
-    "walk_in_order",
     "word_rows",
     "words",
 ]

@@ -20,7 +20,8 @@ from memvec.images import (
     training_bags,
 )
 from memvec.types import Float32Array
-from paper import PHOTO_FOLDERS, TRAINING_FOLDER, WORDS, DataFolders, Scale
+from paper import COPIED_FOLDERS, PHOTO_FOLDERS, TRAINING_FOLDER, WORDS, DataFolders, Scale
+from paper.photo_copies import with_copies
 
 
 def describe_photographs(
@@ -29,14 +30,17 @@ def describe_photographs(
     """Write φ_Δ of the photographs among the data to the folder `kept`, as experiments read it.
 
     The first half of the training photographs, by name, gives vocabulary, mean and whitening; the
-    second half are distractors. What is in the folder already is not computed again. The files are
-    named by the kind of descriptor, which is ``phi`` and the dimension unless it is given.
+    second half are distractors. Beside them lie the photographs with three altered copies each, in
+    fours. What is in the folder already is not computed again. The files are named by the kind of
+    descriptor, which is ``phi`` and the dimension unless it is given.
     """
     n_words = WORDS[scale]
     files = described_files(kept, kind or f"phi{(n_words - 1) * 128}")
     photos = {stem: _photos(data, folder) for stem, folder in PHOTO_FOLDERS.items()}
     if all(file.is_file() for file in files.values()):
         return
+    for stem, folders in COPIED_FOLDERS.items():
+        photos[stem] = [path for folder in folders for path in _copied(data, folder, kept)]
     street = _photos(data, TRAINING_FOLDER)
     half = len(street) // 2
     [distractors] = [stem for stem, folder in PHOTO_FOLDERS.items() if folder == TRAINING_FOLDER]
@@ -45,12 +49,13 @@ def describe_photographs(
     model = _model(kept / f"triangulation-{n_words}", street[:half], n_words)
     with DescriptorCache(kept / "vectors.sqlite", model) as cache:
         for stem, paths in photos.items():
-            _write(files[stem], _vectors(paths, model, cache))
+            if not files[stem].is_file():
+                _write(files[stem], _vectors(paths, model, cache))
 
 
 def described_files(kept: Path, kind: str) -> dict[str, Path]:
     """Return where the descriptors of each folder of photographs are kept."""
-    return {stem: kept / stem.format(kind=kind) for stem in PHOTO_FOLDERS}
+    return {stem: kept / stem.format(kind=kind) for stem in (*PHOTO_FOLDERS, *COPIED_FOLDERS)}
 
 
 def _photos(data: DataFolders, name: str) -> list[str]:
@@ -61,6 +66,10 @@ def _photos(data: DataFolders, name: str) -> list[str]:
             "docs/paper-data.md tells which."
         )
     return find_photos(folder)
+
+
+def _copied(data: DataFolders, name: str, kept: Path) -> list[str]:
+    return with_copies(_photos(data, name), kept / "copies" / name)
 
 
 def _model(folder: Path, training: list[str], n_words: int) -> ImageDescriptor:

@@ -24,11 +24,15 @@ _STYLES = (
 )
 # What rankings of a data set are judged by, told by how its name begins; `RetrievalSet.measure`.
 _MEASURES = {
-    "4-recall@4": ("UKB", "made-up objects", "made-up vectors of objects"),
+    "4-recall@4": ("UKB", "copies", "made-up objects", "made-up vectors of objects"),
     "share of matches found": ("WordNet",),
     "mAP": ("Gardens Point", "Holidays", "Oxford5k", "made-up walk", "made-up vectors"),
 }
 _PANEL = (3.1, 2.6)
+# Inches below the panels for what the curves are called.
+_LEGEND = 0.5
+# Histograms of one value still have a width.
+_NARROWEST = 0.01
 _SETTINGS: Any = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -47,7 +51,8 @@ def new_panels(titles: Sequence[str], per_row: int = 4) -> tuple[Any, list[Any]]
     n_columns = min(per_row, len(titles))
     n_rows = -(-len(titles) // n_columns)
     with rc_context(_SETTINGS):
-        figure = Figure(figsize=(_PANEL[0] * n_columns, _PANEL[1] * n_rows), layout="constrained")
+        size = (_PANEL[0] * max(n_columns, 2), _PANEL[1] * n_rows + _LEGEND)
+        figure = Figure(figsize=size, layout="constrained")
         panels = [figure.add_subplot(n_rows, n_columns, place + 1) for place in range(len(titles))]
         for panel, title in zip(panels, titles, strict=True):
             panel.set_title(title)
@@ -68,11 +73,15 @@ def style(place: int) -> dict[str, Any]:
 
 
 def draw_lines(panel: Any, table: Table, x: str, y: str, by: str, **options: Any) -> None:
-    """Draw one curve for each value of the column `by`."""
+    """Draw one curve for each value of the column `by`, with bars where there is a deviation."""
     for place, value in enumerate(table.values(by)):
         part = table.where(**{by: value})
-        look = {**style(place), **options}
-        panel.plot(part.column(x), part.column(y), label=_label(value), **look)
+        look = {**style(place), **options, "label": _label(value)}
+        if "deviation" in table.columns:
+            bars = {"yerr": part.column("deviation"), "elinewidth": 0.6, "capsize": 1.5}
+            panel.errorbar(part.column(x), part.column(y), **bars, **look)
+        else:
+            panel.plot(part.column(x), part.column(y), **look)
 
 
 def lines_figure(
@@ -91,6 +100,7 @@ def lines_figure(
     for axes, name in zip(panels, names, strict=True):
         draw_lines(axes, table.where(**{panel: name}), x, y, by)
         finish(axes, labels, log)
+    share_legend(figure, panels)
     return figure
 
 
@@ -103,7 +113,9 @@ def quality_figure(table: Table) -> Any:
         whole = {"color": "#999999", "linewidth": 0.8, "label": "exhaustive"}
         axes.axhline(part.column("baseline")[0], zorder=0, **whole)
         draw_lines(axes, part, "ratio", "quality", "variant")
-        finish(axes, ("complexity ratio", measure(str(name))))
+        axes.set_xlim(0, 1)
+        finish(axes, ("complexity ratio C/N", measure(str(name))))
+    share_legend(figure, panels)
     return figure
 
 
@@ -125,7 +137,8 @@ def histogram_figure(table: Table, value: str, by: str, *, panel: str, label: st
     figure, panels = new_panels([_label(name) for name in names])
     for axes, name in zip(panels, names, strict=True):
         part = table.where(**{panel: name})
-        edges = np.linspace(part.column(value).min(), part.column(value).max() + 1e-9, 31)
+        low, high = part.column(value).min(), part.column(value).max()
+        edges = np.linspace(low, max(high, low + _NARROWEST), 31)
         for place, which in enumerate(part.values(by)):
             look = style(place)
             axes.hist(
@@ -137,19 +150,47 @@ def histogram_figure(table: Table, value: str, by: str, *, panel: str, label: st
                 label=_label(which),
             )
         finish(axes, (label, "queries"))
+    share_legend(figure, panels)
     return figure
 
 
 def finish(panel: Any, labels: tuple[str, str], log: str = "") -> None:
-    """Put words on the axes and a legend into the panel."""
+    """Put words and plain ticks on the axes."""
     panel.set_xlabel(labels[0])
     panel.set_ylabel(labels[1])
-    if "x" in log:
-        panel.set_xscale("log")
-    if "y" in log:
-        panel.set_yscale("log")
-    if panel.get_legend_handles_labels()[1]:
-        panel.legend(framealpha=0.7, fontsize=6)
+    for name, axis in (("x", panel.xaxis), ("y", panel.yaxis)):
+        if name in log:
+            _set_log(panel, name, axis)
+        else:
+            panel.ticklabel_format(axis=name, style="plain", useOffset=False)
+    low, high = panel.get_ylim()
+    if "y" not in log and high - low < 1e-3 * abs(high + low):
+        # A constant is a line in the middle, not the rounding of its last digits.
+        panel.set_ylim(0.45 * (low + high), 0.55 * (low + high))
+
+
+def _set_log(panel: Any, name: str, axis: Any) -> None:
+    """Make an axis logarithmic, with numbers that do not collide."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    (panel.set_xscale if name == "x" else panel.set_yscale)("log")
+    low, high = panel.get_xlim() if name == "x" else panel.get_ylim()
+    wide = high / low > 60
+    axis.set_major_locator(LogLocator(subs=(1.0,) if wide else (1.0, 2.0, 5.0), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def share_legend(figure: Any, panels: Sequence[Any]) -> None:
+    """Put one legend for all panels below them, off the curves."""
+    named: dict[str, Any] = {}
+    for panel in panels:
+        for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
+            named.setdefault(label, handle)
+    columns = max(1, min(len(named), 2 * len({panel.get_position().x0 for panel in panels})))
+    figure.legend(
+        list(named.values()), list(named), loc="outside lower center", ncols=columns, fontsize=7
+    )
 
 
 def save_figure(figure: Any, stem: Path) -> None:
@@ -174,5 +215,6 @@ __all__ = [
     "new_panels",
     "quality_figure",
     "save_figure",
+    "share_legend",
     "style",
 ]

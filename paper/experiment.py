@@ -14,7 +14,7 @@ from paper.table import Table
 
 Scale: TypeAlias = Literal["smoke", "small", "paper"]
 SCALES: tuple[Scale, ...] = ("smoke", "small", "paper")
-Outcome: TypeAlias = Literal["reproduced", "partly", "differs", "not-run"]
+Outcome: TypeAlias = Literal["reproduced", "partly", "differs", "illustrated", "not-run"]
 Settings: TypeAlias = Mapping[str, Any]
 
 
@@ -37,6 +37,8 @@ class Finding:
     tested : bool
         False where the data does not allow a test, for the reason that `numbers` gives; then it
         has no part in the outcome.
+    data : str
+        The data set it was tested on, where there are several.
 
     Examples
     --------
@@ -50,6 +52,16 @@ class Finding:
     of_paper: bool = True
     main: bool = False
     tested: bool = True
+    data: str = ""
+
+    def __post_init__(self) -> None:
+        # Comparisons of NumPy's numbers give NumPy's booleans, which JSON does not know.
+        object.__setattr__(self, "holds", bool(self.holds))
+
+    @property
+    def text(self) -> str:
+        """The claim, with the data set it is about."""
+        return f"{self.data}: {self.claim}" if self.data else self.claim
 
     @property
     def standing(self) -> Literal["holds", "does not hold", "cannot be tested"]:
@@ -95,7 +107,13 @@ class Verdict:
     findings : tuple of Finding
         Every claim that was tested; none where the experiment did not run.
     note : str
-        The reason for a difference, or for not having run.
+        What else there is to say, or why it did not run.
+    reason : str
+        In one line, why some claims do not hold: the data, the scale, what the paper leaves open,
+        or that it is so.
+    made_up : bool
+        Whether the data was made up where the paper's is real: then nothing is reproduced, at any
+        size, only illustrated.
 
     Examples
     --------
@@ -106,6 +124,8 @@ class Verdict:
 
     findings: tuple[Finding, ...] = ()
     note: str = ""
+    reason: str = ""
+    made_up: bool = False
 
     @property
     def claims(self) -> tuple[Finding, ...]:
@@ -126,6 +146,8 @@ class Verdict:
         """
         if not self.claims:
             return "not-run"
+        if self.made_up:
+            return "illustrated"
         if all(finding.holds for finding in self.claims):
             return "reproduced"
         held = sum(finding.holds for finding in self.main_claims)
@@ -185,9 +207,6 @@ class Experiment:
     plot : callable
         Draws the table on a new Matplotlib figure and returns it; None where there is nothing to
         draw.
-    data_note : str
-        How the data differs from the paper's; the page puts what the photographs were in the place
-        of ``{photographs}``, and of ``{deep photographs}`` those with deep descriptors.
     show_table : bool
         Whether the page prints the table.
     photographs : bool
@@ -204,7 +223,6 @@ class Experiment:
     compute: Callable[[Run], Table]
     check: Callable[[Table], Verdict]
     plot: Callable[[Table], Any] | None = None
-    data_note: str = ""
     show_table: bool = False
     photographs: bool = False
     reproduction: bool = True

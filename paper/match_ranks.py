@@ -8,9 +8,15 @@ from scipy.special import gammaln
 from memvec.constructions import memory_vectors
 from memvec.index import Index, IndexConfig
 from memvec.types import IntArray
-from paper.data_sets import three_sets
+from paper.data_sets import clustered_sets
 from paper.experiment import Run
-from paper.quality_curves import SearchedUnits, kmeans_variants, paper_config
+from paper.quality_curves import (
+    KMEANS_PINV,
+    KMEANS_SUM,
+    SearchedUnits,
+    kmeans_variants,
+    paper_config,
+)
 from paper.retrieval_sets import RetrievalSet
 from paper.table import Cell, Table, plain
 
@@ -19,39 +25,66 @@ RANK_COLUMNS = (
     "variant",
     "rank",
     "probability",
+    "deviation",
     "matches",
     "mean matches",
     "by chance",
     "largest unit",
 )
+# Two figures show the same units: the last rows that were computed, by what they depend on.
+_KNOWN: dict[object, tuple[tuple[Cell, ...], ...]] = {}
+# What the paper's figures have; normalised sums are shown beside.
+KMEANS = (KMEANS_SUM, KMEANS_PINV)
 
 
-def rank_configs(unit_size: int, seed: int) -> dict[str, IndexConfig]:
-    """Return random units of pinv, and k-means with sums, normalised sums and pinv."""
+def rank_configs(unit_size: int, seed: int, rounds: int) -> dict[str, IndexConfig]:
+    """Return random units of pinv, and k-means with sums, pinv and normalised sums."""
     random = paper_config("random", "pinv", unit_size, seed)
-    return {"random": random, **kmeans_variants(unit_size, seed)}
+    return {"random": random, **kmeans_variants(unit_size, seed, rounds)}
 
 
 def rank_table(run: Run, title: str) -> Table:
     """Return, rank by rank, how often a unit holds a match, and how many if it does.
 
-    Beside it stand the mean number of matches in a unit that holds one, over all ranks, what it
-    would be if chance had made the units, and the share of the vectors in the largest unit.
+    Means over several runs, with the deviation of the probability between them. Beside it stand
+    the mean number of matches in a unit that holds one, over all ranks, what it would be if chance
+    had made the units, and the share of the vectors in the largest unit of any run.
     """
+    sets = clustered_sets(run.data, run.scale, run.seed)
+    known = (run.data.folders, run.scale, run.seed, tuple(run.settings.items()))
+    if known not in _KNOWN:
+        _KNOWN.clear()
+        _KNOWN[known] = _rank_rows(run, sets)
+    return Table(title, RANK_COLUMNS, _KNOWN[known])
+
+
+def _rank_rows(run: Run, sets: list[RetrievalSet]) -> tuple[tuple[Cell, ...], ...]:
     rows: list[tuple[Cell, ...]] = []
-    sets = three_sets(run.data, run.scale, run.seed)
-    configs = rank_configs(run.settings["unit_size"], run.seed)
-    with run.bar(title, len(sets) * len(configs)) as advance:
+    size, rounds = run.settings["unit_size"], run.settings["rounds"]
+    seeds = [run.seed + number for number in range(run.settings["runs"])]
+    names = list(rank_configs(size, 0, rounds))
+    with run.bar("ranks of units", len(sets) * len(names)) as advance:
         for data in sets:
-            for variant, config in configs.items():
-                units = units_without_queries(data, config)
-                matches = matches_by_rank(data, units)
-                overall = matches.sum() / np.count_nonzero(matches)
-                facts = (overall, matches_by_chance(data, len(units.sizes)), units.largest)
-                drawn = _rows(data.name, variant, matches[:, : run.settings["ranks"]])
-                rows += [plain([*row, *facts]) for row in drawn]
+            for name in names:
+                every = [
+                    units_without_queries(data, rank_configs(size, seed, rounds)[name])
+                    for seed in seeds
+                ]
+                rows += _of_variant(data, name, every, run.settings["ranks"])
                 advance(1)
-    return Table(title, RANK_COLUMNS, tuple(rows))
+    return tuple(rows)
+
+
+def _of_variant(
+    data: RetrievalSet, name: str, every: list[SearchedUnits], ranks: int
+) -> list[tuple[Cell, ...]]:
+    counts = [matches_by_rank(data, units) for units in every]
+    overall = sum(each.sum() for each in counts) / sum(np.count_nonzero(each) for each in counts)
+    chance = matches_by_chance(data, len(every[0].sizes))
+    facts = (overall, chance, max(units.largest for units in every))
+    shown = min(ranks, *(each.shape[1] for each in counts))
+    drawn = _rows(data.name, name, [each[:, :shown] for each in counts])
+    return [plain([*row, *facts]) for row in drawn]
 
 
 def own_ids(data: RetrievalSet) -> IntArray | None:
@@ -133,13 +166,16 @@ def matches_by_chance(data: RetrievalSet, n_units: int) -> float:
     return float(wanted.sum() / (n_units * (1 - none)).sum())
 
 
-def _rows(data: str, variant: str, matches: IntArray) -> list[tuple[Cell, ...]]:
-    positive = matches > 0
+def _rows(data: str, variant: str, counts: list[IntArray]) -> list[tuple[Cell, ...]]:
     rows = []
-    for rank in _some_ranks(matches.shape[1]):
-        held = positive[:, rank - 1]
-        mean = matches[held, rank - 1].mean() if held.any() else float("nan")
-        rows.append(plain([data, variant, rank, held.mean(), mean]))
+    for rank in _some_ranks(counts[0].shape[1]):
+        at = [each[:, rank - 1] for each in counts]
+        shares = np.array([np.mean(each > 0) for each in at])
+        every = np.concatenate(at)
+        held = every > 0
+        mean = every[held].mean() if held.any() else float("nan")
+        deviation = shares.std(ddof=1) if len(shares) > 1 else 0.0
+        rows.append(plain([data, variant, rank, shares.mean(), deviation, mean]))
     return rows
 
 
@@ -150,6 +186,7 @@ def _some_ranks(most: int) -> list[int]:
 
 
 __all__ = [
+    "KMEANS",
     "RANK_COLUMNS",
     "matches_by_chance",
     "matches_by_rank",

@@ -16,9 +16,10 @@ from paper.quality_curves import SearchedUnits, paper_config, search_units
 from paper.retrieval_sets import RetrievalSet
 
 OURS, THEIRS, THEIRS_PINV = "batch spherical k-means", "mbk", "mbk with pinv"
-# The paper has batches of 10⁴ among 10⁶ vectors in 10⁵ units: a hundredth of the vectors, and fewer
-# vectors than units. What follows a name where batches are in that proportion to fewer vectors:
-IN_PROPORTION = ", batches of N/100"
+# The paper has batches of 10⁴ among 10⁶ vectors in 10⁵ units: a hundredth of the vectors, and
+# fewer vectors than units.
+_BATCHES = 100
+_SIZE = 10
 
 
 def minibatch_data(run: Run) -> RetrievalSet:
@@ -27,25 +28,20 @@ def minibatch_data(run: Run) -> RetrievalSet:
 
 
 def both_units(run: Run, data: RetrievalSet, number: int) -> dict[str, SearchedUnits]:
-    """Return the units of either method, for both sizes of batches, in the run of a number.
+    """Return the units of either method, batches of N/100, in the run of a number.
 
     A unit of mini-batch k-means is represented by its centroid, scaled to norm 1, as the method
-    has it, and for a fair comparison by pinv as ours are.
+    has it, and for a comparison of the clusters alone by pinv as ours are.
     """
-    size, seed = 10, run.seed + number
-    batches = {"": run.settings["batch"], IN_PROPORTION: len(data.vectors) // 100}
-    units = {}
-    for ending, batch in batches.items():
-        labels = _labels_once(_Rows(data.vectors), size, batch, seed, run.settings["epochs"])
-        config = paper_config("kmeans", "pinv", size, seed, batch_size=batch)
-        units[OURS + ending] = search_units(data, config)
-        units[THEIRS + ending] = SearchedUnits.of_labels(
-            data.vectors, labels, data.queries, "sum", centroids=True
-        )
-        units[THEIRS_PINV + ending] = SearchedUnits.of_labels(
-            data.vectors, labels, data.queries, "pinv"
-        )
-    return units
+    seed, batch = run.seed + number, len(data.vectors) // _BATCHES
+    labels = _labels_once(_Rows(data.vectors), batch, seed, run.settings["epochs"])
+    config = paper_config("kmeans", "pinv", _SIZE, seed, batch_size=batch)
+    rows = data.vectors, labels, data.queries
+    return {
+        OURS: search_units(data, config),
+        THEIRS: SearchedUnits.of_labels(*rows, "sum", centroids=True),
+        THEIRS_PINV: SearchedUnits.of_labels(*rows, "pinv"),
+    }
 
 
 class _Rows:
@@ -62,9 +58,9 @@ class _Rows:
         return isinstance(other, _Rows) and self._key == other._key
 
 
-@lru_cache(maxsize=4)
-def _labels_once(rows: _Rows, unit_size: int, batch: int, seed: int, epochs: int) -> IntArray:
-    return minibatch_labels(rows.rows, unit_size, batch, seed, epochs)
+@lru_cache(maxsize=8)
+def _labels_once(rows: _Rows, batch: int, seed: int, epochs: int) -> IntArray:
+    return minibatch_labels(rows.rows, _SIZE, batch, seed, epochs)
 
 
 def minibatch_labels(
@@ -93,7 +89,6 @@ def minibatch_labels(
 
 
 __all__ = [
-    "IN_PROPORTION",
     "OURS",
     "THEIRS",
     "THEIRS_PINV",

@@ -8,7 +8,7 @@ part is part of the ranking of all, one exact ranking of a data set serves every
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -22,6 +22,10 @@ from paper.retrieval_sets import RetrievalSet
 from paper.table import Cell, Table, plain
 
 CURVE_COLUMNS = ("data", "variant", "ratio", "quality", "baseline")
+RUN_COLUMNS = (*CURVE_COLUMNS, "run")
+# Between these complexity ratios curves are compared by their mean height.
+_RANGE = (0.11, 0.6)
+KMEANS_SUM, KMEANS_PINV, KMEANS_NORM = "k-means sum", "k-means pinv", "k-means sum, normalised"
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,16 +135,18 @@ def paper_config(
     return IndexConfig(**settings)  # type: ignore[arg-type]
 
 
-def kmeans_variants(unit_size: int, seed: int) -> dict[str, IndexConfig]:
-    """Return k-means with plain sums, with normalised sums, and with pinv.
+def kmeans_variants(unit_size: int, seed: int, rounds: int) -> dict[str, IndexConfig]:
+    """Return k-means with plain sums, with pinv, and with sums normalised to length 1.
 
-    Normalised sums assign vectors, the footnote of the paper's Section 4.3; the memory vectors of
-    these units are plain sums, as everywhere in the paper.
+    The last, the footnote of the paper's Section 4.3, assigns and scores by normalised sums.
     """
+    settings = {"iterations": rounds}
     return {
-        "k-means sum": paper_config("kmeans", "sum", unit_size, seed),
-        "k-means sum+norm": paper_config("kmeans", "sum", unit_size, seed, kmeans_rule="sum+norm"),
-        "k-means pinv": paper_config("kmeans", "pinv", unit_size, seed),
+        KMEANS_SUM: paper_config("kmeans", "sum", unit_size, seed, **settings),
+        KMEANS_PINV: paper_config("kmeans", "pinv", unit_size, seed, **settings),
+        KMEANS_NORM: paper_config(
+            "kmeans", "sum", unit_size, seed, kmeans_rule="sum+norm", normalised=True, **settings
+        ),
     }
 
 
@@ -174,17 +180,71 @@ def quality_table(
     run: Run,
     title: str,
     sets: Sequence[RetrievalSet],
-    variants: Mapping[str, IndexConfig],
+    variants: Callable[[int], Mapping[str, IndexConfig]],
 ) -> Table:
-    """Return the curves of every data set and variant; the settings name the ratios."""
+    """Return the curves of every data set, variant and run; settings name ratios and runs.
+
+    `variants` gives the configurations for the seed of a run. The share of the vectors that the
+    largest unit holds stands in the last column.
+    """
     rows: list[tuple[Cell, ...]] = []
-    with run.bar(title, len(sets) * len(variants)) as advance:
+    ratios = [ratio for ratio in run.settings["ratios"] if ratio < 1]
+    with run.bar(title, len(sets) * run.settings["runs"]) as advance:
         for data in sets:
-            for variant, config in variants.items():
-                units = search_units(data, config)
-                rows += curve_rows(data, variant, units, run.settings["ratios"])
+            for number in range(run.settings["runs"]):
+                for variant, config in variants(run.seed + number).items():
+                    units = search_units(data, config)
+                    drawn = curve_rows(data, variant, units, ratios)
+                    rows += [(*row, number, units.largest) for row in drawn]
                 advance(1)
-    return Table(title, CURVE_COLUMNS, tuple(rows))
+    return Table(title, (*RUN_COLUMNS, "largest unit"), tuple(rows))
+
+
+def over_runs(table: Table, value: Callable[..., float], *which: Cell) -> Float64Array:
+    """Return what `value` says of the table of each run, such as `quality_at`."""
+    parts = (table.where(run=number) for number in table.values("run"))
+    return np.array([value(part, *which) for part in parts])
+
+
+def mean_table(table: Table) -> Table:
+    """Return the curves of several runs as one, point by point, with the deviation of runs."""
+    parts = [table.where(run=number) for number in table.values("run")]
+    ratios, qualities = (
+        np.array([part.column(name) for part in parts]) for name in ("ratio", "quality")
+    )
+    deviations = qualities.std(axis=0, ddof=1) if len(parts) > 1 else np.zeros(ratios.shape[1])
+    rows = [
+        plain([*row[:2], ratio, quality, row[4], deviation])
+        for row, ratio, quality, deviation in zip(
+            parts[0].rows, ratios.mean(axis=0), qualities.mean(axis=0), deviations, strict=True
+        )
+    ]
+    return Table(table.title, (*CURVE_COLUMNS, "deviation"), tuple(rows))
+
+
+def mean_height(table: Table, data: Cell, variant: Cell) -> float:
+    """Return the mean share of the exhaustive quality at ratios from 0.11 to 0.6."""
+    curve = table.where(data=data, variant=variant)
+    shares: Float64Array = curve.column("quality") / curve.column("baseline")
+    at = np.linspace(*_RANGE, 50)
+    return float(np.interp(at, curve.column("ratio"), shares).mean())
+
+
+def spread(values: Float64Array, digits: int = 3, sign: str = "") -> str:
+    """Return mean and standard deviation of the runs as text.
+
+    Examples
+    --------
+    >>> spread(np.array([0.1, 0.2]))
+    '0.150 ± 0.071'
+    """
+    mean = f"{values.mean():{sign}.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ± {values.std(ddof=1):.{digits}f}"
+
+
+def largest_unit(table: Table, data: Cell, variant: Cell) -> float:
+    """Return the share of all vectors that the largest unit of any run holds."""
+    return float(table.where(data=data, variant=variant).column("largest unit").max())
 
 
 def quality_at(table: Table, data: Cell, variant: Cell, ratio: float) -> float:
@@ -214,12 +274,21 @@ def ratio_to_reach(table: Table, data: Cell, variant: Cell, share: float = 0.99)
 
 __all__ = [
     "CURVE_COLUMNS",
+    "KMEANS_NORM",
+    "KMEANS_PINV",
+    "KMEANS_SUM",
+    "RUN_COLUMNS",
     "SearchedUnits",
     "curve_rows",
     "kmeans_variants",
+    "largest_unit",
+    "mean_height",
+    "mean_table",
+    "over_runs",
     "paper_config",
     "quality_at",
     "quality_table",
     "ratio_to_reach",
     "search_units",
+    "spread",
 ]

@@ -100,10 +100,24 @@ def test_readme_is_short():
 def verdicts(page):
     """Return the verdict of each item of the page of the paper, in its order."""
     text = page.read_text(encoding="utf-8").split("## All of it")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| (.+?) \| \[(.+?)\]\(.+?\) \| (.+?) \|", text, re.M)
+    rows = re.findall(r"^\| \[(.+?)\]\(#(.+?)\) \| .+? \| (.+?) \|", text, re.M)
     return [
         (item if item.startswith(("Figure", "Table")) else name, word) for item, name, word in rows
     ]
+
+
+def unfolded(page):
+    """Return the words of each section of a page that a reader sees without unfolding anything."""
+    text = re.sub(r"<details>.*?</details>", "", page.read_text(encoding="utf-8"), flags=re.S)
+    return [section.split() for section in text.split("\n## ")]
+
+
+def test_page_of_the_paper_is_read_in_ten_minutes():
+    head, table, *items = unfolded(ROOT / "docs" / "paper.md")
+    assert len(head) + len(table) + sum(map(len, items)) < 5000
+    assert len(items) > 20
+    # An item, its picture and its command: about 150 words.
+    assert {words[1]: len(words) for words in items if len(words) > 190} == {}
 
 
 def ranges(numbers):

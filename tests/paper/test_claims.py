@@ -3,20 +3,22 @@
 import numpy as np
 import pytest
 
-from paper import EXPERIMENTS, Table
+from memvec.theory import cap_design
+from paper import Table
 from paper.fig02_roc import crossing
-from paper.fig03_cost_caps import best_size
-from paper.fig11_codes import mean_table, ranked_by_codes
+from paper.fig03_cost_caps import best_size, farthest, printed_cost
+from paper.fig11_codes import ranked_by_codes
 from paper.fig15_minibatch import imbalance
-from paper.quality_curves import CURVE_COLUMNS, SearchedUnits
+from paper.quality_curves import RUN_COLUMNS, SearchedUnits, mean_table
 from paper.retrieval_sets import made_up_views
+from paper.simulated_queries import passing_rates
 
 
 def roc_table(sum_heights, pinv_heights, rates=(0.001, 0.01, 0.1, 0.5, 1.0)):
-    columns = ("kind", "construction", "similarity", "false", "true")
+    columns = ("kind", "construction", "similarity", "false", "true", "run")
     both = (("sum", sum_heights), ("pinv", pinv_heights))
     rows = [
-        ("theory", name, 0.9, rate, height)
+        ("theory", name, 0.9, rate, height, 0)
         for name, heights in both
         for rate, height in zip(rates, heights, strict=True)
     ]
@@ -35,18 +37,44 @@ def test_crossing_of_two_curves_by_hand(heights, expected):
     assert crossing(roc_table((0.2, 0.6, 0.8, 0.9, 1.0), heights), "theory", 0.9) == expected
 
 
-def test_best_size_tells_whether_larger_units_were_tried():
+def cap_lines(**costs):
     columns = ("kind", "construction", "similarity", "cap", "x", "cost")
-    costs = {"sum": (0.5, 0.2, 0.3), "pinv": (0.5, 0.3, 0.2)}
     rows = [
-        ("theory", name, 0.5, 0.1, size, cost)
+        ("printed", name, level, 0.3, size, cost)
         for name, each in costs.items()
+        for level in (0.5, 0.6, 0.7, 0.8, 0.9)
         for size, cost in zip((2, 5, 9), each, strict=True)
     ]
-    table = Table("t", columns, tuple(rows))
-    inside = best_size(table, "theory", "sum", 0.5, 0.1)
-    assert (inside.size, inside.cost, inside.text) == (5, 0.2, "5")
-    assert best_size(table, "theory", "pinv", 0.5, 0.1).text == "9 or more"
+    return Table("t", columns, tuple(rows))
+
+
+def test_best_size_and_farthest_ratio_by_hand():
+    table = cap_lines(sum=(0.5, 0.2, 0.3), pinv=(0.5, 0.25, 0.2))
+    assert best_size(table, "printed", "sum", 0.5, 0.3) == 5
+    assert best_size(table, "printed", "pinv", 0.5, 0.3) == 9
+    assert farthest(table, "printed", 0.3) == pytest.approx(0.5)
+    assert farthest(table, "printed", 0.3, most=5) == pytest.approx(0.2)
+
+
+@pytest.mark.parametrize("construction", ["sum", "pinv"])
+def test_printed_cost_is_near_the_exact_one_where_n_is_small(construction):
+    printed = printed_cost(construction, 10, 1000, 0.7, 0.3)
+    exact = cap_design(
+        construction, unit_size=10, dim=1000, similarity=0.7, cap_cosine=0.3
+    ).cost_ratio
+    assert printed == pytest.approx(exact, rel=0.02)
+
+
+def test_passing_rates_are_those_of_drawn_queries():
+    rng = np.random.default_rng(0)
+    vectors = rng.standard_normal((5, 8))
+    queries = rng.standard_normal((200_000, 8))
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    for threshold in (-0.5, 0.0, 0.8):
+        seen = np.mean(queries @ vectors.T > threshold, axis=0)
+        # Four standard errors of 200,000 draws.
+        np.testing.assert_allclose(passing_rates(vectors, threshold), seen, atol=4 * 0.0012)
+    assert passing_rates(vectors, 100.0).tolist() == [0.0] * 5
 
 
 def test_imbalance_counts_empty_clusters():
@@ -68,15 +96,8 @@ def test_members_are_ranked_by_their_codes(symmetric):
     assert np.diff(scores, axis=1).max() < 3e-4
 
 
-def test_mean_of_curves_by_hand():
-    tables = [Table("t", CURVE_COLUMNS, (("d", "v", x, 2 * x, 1.0),)) for x in (0.2, 0.4)]
-    [row] = mean_table(tables).rows
+def test_mean_of_runs_by_hand():
+    rows = tuple(("d", "v", x, 2 * x, 1.0, run) for run, x in enumerate((0.2, 0.4)))
+    [row] = mean_table(Table("t", RUN_COLUMNS, rows)).rows
     assert row[:2] == ("d", "v")
-    assert row[2:] == pytest.approx((0.3, 0.6, 1.0))
-
-
-def test_pca_that_did_not_fit_is_not_compared_with_itself():
-    rows = tuple(("d", "d = 64", x, x, 1.0) for x in (0.5, 1.0))
-    verdict = EXPERIMENTS["fig09-pca"].check(Table("t", CURVE_COLUMNS, rows))
-    assert [finding.standing for finding in verdict.findings] == ["cannot be tested"]
-    assert verdict.outcome == "not-run"
+    assert row[2:] == pytest.approx((0.3, 0.6, 1.0, np.std([0.4, 0.8], ddof=1)))

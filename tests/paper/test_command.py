@@ -10,7 +10,14 @@ from paper import EXPERIMENTS, Experiment, Finding, Table, Verdict
 from paper.__main__ import main
 
 ROWS = (("alpha", 0.123456, 3), ("beta", 2.0, 4))
-VERDICTS = {"reproduced", "reproduced in part", "differs", "checked"}
+VERDICTS = {
+    "reproduced",
+    "reproduced in part",
+    "differs",
+    "illustrated",
+    "could not be tested",
+    "checked",
+}
 TABLE = Table("A title", ("name", "value", "count"), ROWS)
 
 

@@ -78,8 +78,9 @@ def test_ratios_by_rank_by_hand():
     np.testing.assert_allclose(ratios_by_rank(units), [[5 / 4, 6 / 4]])
 
 
-def test_normalised_sums_assign_but_memory_vectors_are_plain_sums(objects):
-    config = kmeans_variants(5, seed=0)["k-means sum+norm"]
+def test_normalised_sums_assign_and_score(objects):
+    config = kmeans_variants(5, seed=0, rounds=3)["k-means sum, normalised"]
     index = Index.build(objects.vectors, config=config)
-    sums = [objects.vectors[index.labels == unit].sum(axis=0) for unit in range(20)]
+    sums = np.array([objects.vectors[index.labels == unit].sum(axis=0) for unit in range(20)])
+    sums /= np.linalg.norm(sums, axis=1, keepdims=True)
     np.testing.assert_allclose(index.unit_vectors, sums, atol=1e-5)

@@ -6,14 +6,15 @@ import pytest
 from memvec.errors import FileFormatError
 from paper import EXPERIMENTS, Run
 from paper.data_sets import (
+    COPIES,
     DataFolders,
-    large_note,
+    closed_sets,
+    clustered_sets,
     large_set,
     large_split,
     paper_sets,
-    photo_note,
     photo_sets,
-    three_sets,
+    reduced_sets,
     visual_sets,
     words,
 )
@@ -110,27 +111,16 @@ def test_large_set_leaves_queries_out_where_they_would_find_themselves(
     assert data.key() == "holidays,flickr1m"
 
 
-@pytest.mark.parametrize("name", ["WordNet", "Holidays+Flickr1M"])
-def test_note_tells_what_the_large_set_was(name):
-    note = large_note(name, 12_345, 384)
-    assert name in note
-    assert "12,345 vectors of 384 dimensions" in note
-    assert ("stand for" in note) == (name == "WordNet")
-
-
 def test_deep_descriptors_are_read_where_they_are(tmp_path, holidays_folder):
     data = DataFolders((tmp_path,))
     assert [found.name for found in visual_sets(data, "small", "gem1280")] == [
         "made-up vectors of scenes",
         "made-up vectors of objects",
     ]
-    assert "Made-up descriptors" in photo_note(data.key(), "small", "gem1280")
     np.save(holidays_folder / "vectors_deep.npy", vectors(5, dim=7))
     [deep] = visual_sets(data, "small", "gem1280")
     assert (deep.name, deep.vectors.shape) == ("Holidays", (5, 7))
     assert visual_sets(data, "small")[0].vectors.shape == (5, 4)
-    expected = "The deep descriptors are of the paper's: Holidays."
-    assert photo_note(data.key(), "small", "gem1280") == expected
 
 
 @pytest.fixture
@@ -235,7 +225,7 @@ def test_readers_say_what_is_wrong(tmp_path, holidays_folder, oxford_folder):
 def test_paper_sets_are_used_where_they_are(tmp_path, holidays_folder):
     data = DataFolders((tmp_path,))
     assert [found.name for found in paper_sets(data)] == ["Holidays"]
-    assert [found.name for found in three_sets(data, "small", 0)] == ["Holidays"]
+    assert [found.name for found in clustered_sets(data, "small", 0)] == ["Holidays"]
     assert data.key() == "holidays"
 
 
@@ -259,28 +249,27 @@ def test_descriptors_of_photographs_are_plugged_in_by_their_files(tmp_path):
     assert found[0].relevant[4].tolist() == [2, 3, 4, 5, 6]
 
 
-@pytest.mark.parametrize(
-    ("key", "scale", "text"),
-    [
-        ("", "small", "Made-up descriptors"),
-        ("ukb56/gem1280.npy,gardens-point/day_left_gem1280.npy", "small", "GeM features of"),
-        ("ukb56/made384.npy,gardens-point/day_left_made384.npy", "smoke", "Photographs made up"),
-        ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "small", "φ_Δ of 1920 dim"),
-        ("ukb56/phi1920.npy,gardens-point/day_left_phi1920.npy", "smoke", "Made-up descriptors"),
-        ("ukb56/phi1920.npy,holidays", "small", "are the paper's: Holidays."),
-        ("holidays", "smoke", "Made-up descriptors"),
-    ],
-)
-def test_note_tells_what_the_photographs_were(key, scale, text):
-    assert text in photo_note(key, scale)
+def write_descriptors(folder, kind, dim, names):
+    for name, rows in names.items():
+        path = folder / f"{name.format(kind=kind)}.npy"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        np.save(path, vectors(rows, dim))
 
 
-def test_note_tells_what_the_deep_descriptors_were():
-    key = ",".join(
-        f"ukb56/{kind}.npy,gardens-point/day_left_{kind}.npy" for kind in ("phi1920", "gem1280")
-    )
-    assert "GeM features" in photo_note(key, "small", "gem1280")
-    assert "φ_Δ of 1920" in photo_note(key, "small")
+def test_photographs_with_copies_are_a_set_in_fours(tmp_path):
+    walks = {f"gardens-point/{walk}_{{kind}}": 8 for walk in ("day_right", "day_left")}
+    places = {**walks, "gardens-point/night_right_{kind}": 8, "ukb56/{kind}": 8}
+    copies = {"copies/searched_{kind}": 12, "copies/learned_{kind}": 30}
+    write_descriptors(tmp_path, "gem1280", 1280, places)
+    write_descriptors(tmp_path, "phi1920", 1920, {**places, **copies, "st-lucia/{kind}": 5})
+    data = DataFolders((tmp_path,))
+    found = closed_sets(data, "small")
+    expected = [COPIES, "Gardens Point, day, CNN", "UKB-56, CNN"]
+    assert [each.name for each in found] == expected
+    assert found[0].queries.shape == (3, 1920)
+    assert [ids.tolist() for ids in found[0].relevant] == np.arange(12).reshape(3, 4).tolist()
+    # PCA is learned on other photographs, of which there are 30.
+    assert reduced_sets(data, "small", 1024)[0].vectors.shape == (12, 29)
 
 
 def test_without_data_there_are_made_up_sets_and_the_sample():
@@ -308,37 +297,29 @@ def paper_folder(tmp_path):
 def run_small(name, data, **settings):
     experiment = EXPERIMENTS[name]
     table = experiment.compute(Run(settings, "small", 0, data))
-    return table, experiment.check(table).note
+    assert experiment.check(table).findings
+    return table
 
 
 def test_streams_and_batches_are_of_the_papers_large_set(paper_folder):
-    ratios = (0.12, 0.3, 0.7, 1.1)
-    table, note = run_small("fig13-streaming", paper_folder, sizes=(10, 20), ratios=ratios)
-    assert table.values("data")[:2] == ["Holidays+Flickr1M, n = 10", "Holidays+Flickr1M, n = 20"]
-    assert "the paper's, Holidays+Flickr1M (390 vectors of 40 dimensions)" in note
-    table, note = run_small(
-        "fig14-batches", paper_folder, vectors=200, batches=(50,), runs=2, ratios=ratios
-    )
+    more = {"ratios": (0.12, 0.3, 0.7), "runs": 2}
+    table = run_small("fig13-streaming", paper_folder, sizes=(10, 20), **more)
+    assert table.values("data") == ["Holidays+Flickr1M, n = 10", "Holidays+Flickr1M, n = 20"]
+    table = run_small("fig14-batches", paper_folder, vectors=200, batches=(50,), **more)
     assert table.values("data") == ["Holidays+Flickr1M"]
-    assert "(200 vectors of 40 dimensions)" in note
 
 
 def test_flann_takes_the_queries_out_of_the_papers_large_set(paper_folder):
     pytest.importorskip("cv2")
-    _, note = run_small(
-        "flann", paper_folder, vectors=390, families=100, queries=20, autotuned=False
-    )
-    assert "Holidays+Flickr1M: 360 vectors of 40 dimensions" in note
-    assert "stands for" not in note
+    table = run_small("flann", paper_folder, vectors=390, queries=20, autotuned=False)
+    first = table.to_records()[0]
+    assert (first["data"], first["vectors"], first["dim"]) == ("Holidays+Flickr1M", 360, 40)
 
 
 def test_figures_of_closed_sets_have_no_distractors(paper_folder):
-    ratios = (0.3, 0.7, 1.1)
-    table, _ = run_small("fig08-unit-counts", paper_folder, sizes=(5, 10), ratios=ratios)
-    assert table.values("data")[::2] == [
-        "Holidays (N = 90), random",
-        "Holidays, deep (N = 90), random",
-    ]
-    table, _ = run_small("fig10-deep", paper_folder, unit_size=10, ratios=ratios)
+    more = {"ratios": (0.3, 0.7), "runs": 2}
+    table = run_small("fig08-unit-counts", paper_folder, sizes=(5, 10), **more)
+    assert table.values("data") == ["Holidays"]
+    table = run_small("fig10-deep", paper_folder, unit_size=10, **more)
     assert table.values("data") == ["Holidays"]
     assert "holidays/vectors_deep.npy" in paper_folder.key()

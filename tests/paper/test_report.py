@@ -6,6 +6,7 @@ import pytest
 
 from memvec.errors import InvalidValueError
 from paper import (
+    EXPERIMENTS,
     DataFolders,
     Experiment,
     Finding,
@@ -17,6 +18,7 @@ from paper import (
     write_report,
 )
 from paper.data_sets import photo_sets, words
+from paper.protocols import PROTOCOLS
 
 CURVES = ("data", "variant", "ratio", "quality", "baseline")
 LABELS = {"mAP": "mAP", "4-recall@4": "4-recall@4", "found": "share of matches found"}
@@ -38,7 +40,7 @@ def experiment(name="one", *, findings=(), rows=((1, 0.5), (2, float("inf"))), r
         "It grows.",
         settings,
         compute,
-        lambda table: Verdict(tuple(tested), "A note."),
+        lambda table: Verdict(tuple(tested), "A note.", "a reason"),
         **others,
     )
 
@@ -67,52 +69,67 @@ def embeddings(tmp_path):
     return DataFolders((tmp_path / "data",))
 
 
-def test_report_names_what_is_not_reproduced_first(page):
+def test_report_begins_with_one_table_of_all(page):
     failed = (Finding("y grows", False, "0.5 to inf"), Finding("x grows", True, "1 to 2"))
     one, two, three = experiment("one"), experiment("two", findings=failed), experiment("three")
     text = page(one, two, three, run=(one, two))
-    top = text.split("## All of it")[0]
-    assert "([two](#two)): reproduced in part, 1 of 2 claims hold.\n" in top
-    assert "  - Not so here: y grows (0.5 to ∞).\n" in top
-    assert "([three](#three)): not run." in top
-    assert "[one]" not in top
-    assert "| Figure 0 | [one](#one) | reproduced | 1 of 1 |" in text
-    assert "- y grows: **does not hold**. 0.5 to ∞.\n" in text.split("## Figure 0: two")[1]
+    summary = text.split("## All of it")[1].split("\n<a id")[0]
+    row = "| [Figure 0](#{}) | It grows. | {} |"
+    assert row.format("one", "reproduced | 1 of 1 claims hold") in summary
+    assert row.format("two", "reproduced in part | 1 of 2 claims hold; a reason") in summary
+    assert row.format("three", "not run | ") in summary
+    assert "- Y grows: **does not hold** (0.5 to ∞)." not in summary
+    assert "- y grows: **does not hold** (0.5 to ∞)." in text.split("## Figure 0: two")[1]
 
 
-def test_report_of_what_is_all_reproduced_says_so(page):
-    assert "Nothing: every claim that was tested holds." in page(experiment())
+def test_report_groups_a_claim_over_data_sets(page):
+    both = tuple(
+        Finding("it grows", holds, f"{holds:d} units", data=name, main=True)
+        for name, holds in (("Holidays", True), ("UKB", False))
+    )
+    text = page(experiment(findings=both))
+    shown, folded = text.split("<details>")
+    assert "- It grows: **holds on 1 of 2** (UKB: 0 units)." in shown
+    assert "- Holidays: it grows: holds. 1 units." in folded
+    assert "- UKB: it grows: **does not hold**. 0 units." in folded
 
 
 def test_report_tells_what_cannot_be_tested(page):
-    collapsed = Finding("y grows", False, "one unit holds 90 %", tested=False)
+    collapsed = Finding("it grows", False, "one unit holds 90 %", tested=False)
     text = page(experiment(findings=(collapsed,)))
-    assert "could not be tested, 0 of 0 claims hold.\n  - Cannot be tested: y grows (one" in text
-    assert "- y grows: **cannot be tested**. One unit holds 90 %." in text
+    assert "| could not be tested | 0 of 0 claims hold, 1 cannot be tested; a reason |" in text
+    assert "- It grows: **cannot be tested**.\n" in text
+    assert "- It grows: **cannot be tested**. One unit holds 90 %." in text
 
 
-def test_report_marks_the_main_claim_and_what_is_beside(page):
-    main = Finding("y grows", True, "1", main=True)
+def test_report_marks_what_is_beside(page):
     beside = Finding("x grows", True, "2", of_paper=False)
-    text = page(experiment(findings=(main, beside)))
-    assert "- y grows: holds (main claim). 1." in text
+    text = page(experiment(findings=(Finding("y grows", True, "1", main=True), beside)))
     assert "- x grows: holds (beside the paper's claims, not counted). 2." in text
+    assert "x grows" not in text.split("<details>")[0]
 
 
 def test_report_calls_a_check_of_the_paper_checked(page):
     text = page(experiment(reproduction=False))
-    assert "| [one](#one) | checked |" in text
-    assert "Verdict: **checked**." in text
+    assert "| It grows. | checked |" in text
+    assert "**Checked**: 1 of 1 claims hold." in text
 
 
-def test_report_prints_tables_links_and_notes(page):
-    text = page(experiment(show_table=True, data_note="Other data. {photographs}"))
-    assert "| 1 | 0.5 |\n| 2 | ∞ |" in text
-    assert '<a id="one"></a>\n\n## Figure 0: one\n\nThe paper: It grows.\n' in text
-    assert "A note. Other data. On the photographs, see [above](#the-photographs)." in text
-    told = text.split("## The photographs\n")[1].split("\n## ")[0]
-    assert "Made-up descriptors of scenes" in told
-    assert "Searched in [one](#one)." in told
+def test_report_folds_protocol_tables_and_notes(page):
+    name = "fig01-cost-random"
+    text = page(experiment(name, show_table=True))
+    shown, folded = text.split("<details>")
+    assert f'<a id="{name}"></a>\n\n## Figure 0: {name}\n\nThe paper: It grows.\n' in shown
+    assert "| d | 1000 | 1000 |" in folded
+    assert "Tolerance here: costs within 2 % of the lines" in folded
+    assert "| 1 | 0.5 |\n| 2 | ∞ |" in folded
+    assert "\nA note.\n" in folded
+
+
+def test_every_experiment_has_a_protocol_with_a_claim_of_about_ten_words():
+    assert PROTOCOLS.keys() == EXPERIMENTS.keys()
+    assert all(len(each.headline.split()) <= 11 for each in PROTOCOLS.values())
+    assert all(each.quote and each.tolerance for each in PROTOCOLS.values())
 
 
 @pytest.mark.parametrize(
@@ -127,13 +144,6 @@ def test_report_prints_tables_links_and_notes(page):
 )
 def test_report_writes_sentences(page, said, shown):
     assert f". {shown}." in page(experiment(findings=(Finding("c", True, said),)))
-
-
-def test_report_names_the_measure_of_each_data_set(page):
-    rows = curves("Gardens Point, day", "Gardens Point, night", "UKB-56", "WordNet, n = 10")
-    text = page(experiment(rows=rows))
-    expected = "mAP for Gardens Point, 4-recall@4 for UKB-56, share of matches found for WordNet."
-    assert f"Quality is {expected} A note." in text
 
 
 def test_command_names_data_where_the_result_rests_on_it(page, embeddings):

@@ -39,7 +39,6 @@ def experiment(calls, name="one", settings=None, holds=True):
         {scale: settings or {"n": 1} for scale in ("smoke", "small", "paper")},
         compute,
         check,
-        data_note="Other data. {photographs}",
         show_table=True,
     )
 
@@ -126,7 +125,7 @@ def test_code_is_that_of_a_module_and_of_what_it_leads_to(monkeypatch):
 
     both = {flann, fig01_cost_random}
     assert changed("paper.flann") == {flann}
-    assert changed("paper.fig17_stream") == {flann}
+    assert changed("paper.paper_sets") == {flann}
     assert changed("memvec.index._index") == both
     assert changed("paper.table") == both
     assert changed("paper.drawing") == set()

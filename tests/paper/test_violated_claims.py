@@ -1,0 +1,42 @@
+"""Every check can fail: on a table that violates its claims, none of them holds."""
+
+import pytest
+
+from paper import EXPERIMENTS
+from paper_tables import MADE, curves
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_check_follows_its_table(name):
+    kept, violated = (EXPERIMENTS[name].check(MADE[name](good)) for good in (True, False))
+    assert kept.outcome == "reproduced", [each for each in kept.claims if not each.holds]
+    assert violated.outcome == "differs", [each for each in violated.claims if each.holds]
+    held = {finding.claim for finding in violated.findings if finding.of_paper and finding.holds}
+    assert held == set()
+
+
+@pytest.mark.parametrize("name", ["fig01-cost-random", "fig02-roc", "fig03-cost-caps"])
+def test_simulation_beside_the_lines_is_noticed(name):
+    for good in (True, False):
+        verdict = EXPERIMENTS[name].check(MADE[name](good))
+        beside = [each for each in verdict.findings if "simulated" in each.claim]
+        assert beside
+        assert all(each.holds is good for each in beside)
+
+
+def test_what_cannot_be_tested_is_not_counted():
+    check = EXPERIMENTS["power-law"].check
+    table = MADE["power-law"](True)
+    rows = tuple((*row[:-1], 0.095) for row in table.rows)  # far from orthogonal
+    verdict = check(type(table)("t", table.columns, rows))
+    untested = [each for each in verdict.findings if not each.tested]
+    assert len(untested) == 2
+    assert all("premise fails" in each.numbers for each in untested)
+
+
+def test_collapsed_sums_are_not_compared():
+    heights = {"random sum": 0.3, "random pinv": 0.3, "k-means sum": 0.1, "k-means pinv": 0.97}
+    table = curves({**heights, "k-means sum, normalised": 0.9}, more=(0.9,))
+    verdict = EXPERIMENTS["fig07-retrieval"].check(table)
+    assert "one unit holds 90 % of the vectors" in verdict.findings[0].numbers
+    assert verdict.outcome == "reproduced"  # of what is left: pinv is sooner as good
