@@ -187,7 +187,9 @@ def share_legend(figure: Any, panels: Sequence[Any]) -> None:
     for panel in panels:
         for handle, label in zip(*panel.get_legend_handles_labels(), strict=True):
             named.setdefault(label, handle)
-    columns = max(1, min(len(named), 2 * len({panel.get_position().x0 for panel in panels})))
+    # A letter takes about 0.07 inch, the line before a name half an inch.
+    widest = 0.07 * max(map(len, named), default=1) + 0.6
+    columns = max(1, min(len(named), int(figure.get_figwidth() / widest)))
     figure.legend(
         list(named.values()), list(named), loc="outside lower center", ncols=columns, fontsize=7
     )

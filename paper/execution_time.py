@@ -1,8 +1,8 @@
 """Execution time: exhaustive search, memory vectors, symmetric codes.
 
 Command: ``python -m paper time``. The protocol, the paper's and the one here, stands in
-`paper.protocols`. At the scales "small" and "paper" it takes a temporary file of 4.1 GB and about 9
-GB of memory, and does not run where there is less.
+`paper.protocols`. At the scales "small" and "paper" it takes a temporary file of 4.1 GB and about
+9 GB of memory, and does not run where there is less.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _COLUMNS = (
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"vectors": 10_000, "dim": 256, "queries": 5},
-    "small": {"vectors": 1_000_000, "dim": 1024, "queries": 5},
+    "small": {"vectors": 1_000_000, "dim": 1024, "queries": 10},
     "paper": {"vectors": 1_000_000, "dim": 1024, "queries": 20},
 }
 

@@ -142,9 +142,11 @@ class Verdict:
         """Whether the claims hold.
 
         Reproduced where all of them do. It differs where the main claim fails on more than half of
-        the data sets it was tested on, however many others hold.
+        the data sets it was tested on, however many others hold. Where no main claim could be
+        tested nothing is said, whatever else holds.
         """
-        if not self.claims:
+        mains = [finding for finding in self.findings if finding.of_paper and finding.main]
+        if not self.claims or (mains and not any(finding.tested for finding in mains)):
             return "not-run"
         if self.made_up:
             return "illustrated"

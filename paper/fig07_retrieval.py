@@ -60,20 +60,26 @@ def check(table: Table) -> Verdict:
     for data in table.values("data"):
         findings += [_better(table, data, name) for name in _PAIRS]
         findings.append(_sooner(table, data))
-    return Verdict(tuple(findings), reason="k-means with plain sums collapses (Table 1)")
+    return Verdict(
+        tuple(findings), reason="paper silent on rounds: plain sums grow uneven (Table 1)"
+    )
 
 
 def _better(table: Table, data: Cell, name: str) -> Finding:
     shares = {
         which: over_runs(table, quality_at, data, which, _RATIO) for which in (name, _PAIRS[name])
     }
+    # Where random units find all but as much as is asked for, k-means cannot find more.
+    room = bool(shares[_PAIRS[name]].mean() <= 1 - _BETTER)
     finding = Finding(
         f"{name} finds more than {_PAIRS[name]} at C/N = {_RATIO} (by {_BETTER} of the exhaustive "
         "quality)",
-        bool(shares[name].mean() >= shares[_PAIRS[name]].mean() + _BETTER),
-        " against ".join(spread(values) for values in shares.values()),
+        room and bool(shares[name].mean() >= shares[_PAIRS[name]].mean() + _BETTER),
+        " against ".join(spread(values) for values in shares.values())
+        + ("" if room else ", which leaves no room"),
         of_paper=name != KMEANS_NORM,
         main=name != KMEANS_NORM,
+        tested=room,
         data=str(data),
     )
     return unless_collapsed(finding, largest_unit(table, data, name))

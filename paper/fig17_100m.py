@@ -46,8 +46,8 @@ SETTINGS: dict[Any, dict[str, Any]] = {
         "rounds": 3,
     },
     "small": {
-        "vectors": 100_000,
-        "together": 20_000,
+        "vectors": 50_000,
+        "together": 10_000,
         "batch": 10_000,
         "dim": 512,
         "queries": 300,

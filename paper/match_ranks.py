@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import gammaln
 
 from memvec.constructions import memory_vectors
-from memvec.index import Index, IndexConfig
+from memvec.index import IndexConfig
 from memvec.types import IntArray
 from paper.data_sets import clustered_sets
 from paper.experiment import Run
@@ -16,6 +16,7 @@ from paper.quality_curves import (
     SearchedUnits,
     kmeans_variants,
     paper_config,
+    search_units,
 )
 from paper.retrieval_sets import RetrievalSet
 from paper.table import Cell, Table, plain
@@ -106,8 +107,7 @@ def units_without_queries(data: RetrievalSet, config: IndexConfig) -> SearchedUn
 
     A query that is part of the data would find its own unit first, whatever else is in it.
     """
-    index = Index.build(data.vectors, config=config)
-    units = SearchedUnits.of_index(index, data.queries)
+    units = search_units(data, config)
     own = own_ids(data)
     if own is None:
         return units

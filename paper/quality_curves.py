@@ -11,9 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from memvec.assignment import (
+    Assignment,
+    batch_assignment,
+    kmeans_assignment,
+    random_assignment,
+)
 from memvec.constructions import Construction, memory_vectors
 from memvec.index import Index, IndexConfig
 from memvec.types import Float32Array, Float64Array, IntArray
@@ -150,12 +157,42 @@ def kmeans_variants(unit_size: int, seed: int, rounds: int) -> dict[str, IndexCo
     }
 
 
-def search_units(
-    data: RetrievalSet, config: IndexConfig, progress: bool | None = False
-) -> SearchedUnits:
-    """Build an index of a data set and score its units for all queries."""
-    index = Index.build(data.vectors, config=config, progress=progress)
-    return SearchedUnits.of_index(index, data.queries)
+def search_units(data: RetrievalSet, config: IndexConfig) -> SearchedUnits:
+    """Return the units that an index of a data set has, scored for all queries.
+
+    Without codes the index is not built: its assignment and its memory vectors are all there is to
+    a unit, and the design step, which chooses nothing here, takes most of the time. A test holds
+    the shortcut to the index.
+    """
+    if config.codes != "none":
+        index = Index.build(data.vectors, config=config, progress=False)
+        return SearchedUnits.of_index(index, data.queries)
+    found = _assignment(data.vectors, config)
+    vectors = memory_vectors(
+        data.vectors,
+        found.offsets,
+        order=found.order,
+        construction=config.construction,  # type: ignore[arg-type]
+        normalised=config.normalised,
+    )
+    return SearchedUnits(data.queries @ vectors.T, found.labels, found.sizes)
+
+
+def _assignment(vectors: Float32Array, config: IndexConfig) -> Assignment:
+    size = int(config.unit_size)
+    if config.assignment == "random":
+        return random_assignment(len(vectors), size, seed=config.seed)
+    construction, _, normalised = config.kmeans_rule.partition("+")
+    rule: dict[str, Any] = {
+        "construction": construction,
+        "normalised": bool(normalised),
+        "iterations": config.iterations,
+        "seed": config.seed,
+        "progress": False,
+    }
+    if config.batch_size is not None:
+        return batch_assignment(vectors, size, config.batch_size, **rule)
+    return kmeans_assignment(vectors, size, **rule)
 
 
 def curve_rows(

@@ -24,6 +24,7 @@ _WORDS: dict[Outcome, str] = {
     "not-run": "not run",
 }
 
+_FEW_WORDS = 8
 _SUMMARY = "## All of it"
 _SUMMARY_ROW = re.compile(r"^\| \[[^|]+\]\(#(\S+)\) \| [^|]+ \| ([^|]+) \|", re.M)
 _SHOWN_WITH_DATA = re.compile(r"`python -m paper (\S+) [^`]*--data DIR")
@@ -147,8 +148,9 @@ def _why(verdict: Verdict) -> str:
     count = f"{_held(verdict)} claims hold"
     untested = sum(finding.of_paper and not finding.tested for finding in verdict.findings)
     left = f", {untested} cannot be tested" if untested else ""
-    failed = untested or verdict.outcome != "reproduced"
-    return f"{count}{left}" + (f"; {verdict.reason}" if failed and verdict.reason else "")
+    # That the paper leaves something open matters to what holds as well.
+    said = untested or verdict.outcome != "reproduced" or verdict.reason.startswith("paper silent")
+    return f"{count}{left}" + (f"; {verdict.reason}" if said and verdict.reason else "")
 
 
 def _held(verdict: Verdict) -> str:
@@ -190,9 +192,16 @@ def _group(claim: str, findings: list[Finding]) -> str:
     if not findings[0].data:
         [finding] = findings
         sign = finding.standing if finding.holds else f"**{finding.standing}**"
-        return f"- {_sentence(claim)}: {sign} ({_typeset(finding.numbers)})."
+        # Longer lists of numbers are below, folded.
+        short = len(finding.numbers.split()) <= _FEW_WORDS or not finding.holds
+        return f"- {_sentence(claim)}: {sign}" + (
+            f" ({_typeset(finding.numbers)})." if short else "."
+        )
     held = f"holds on {len(tested) - len(failed)} of {len(tested)}"
-    where = "; ".join(f"{each.data}: {_typeset(each.numbers)}" for each in failed)
+    where = "; ".join(
+        f"{each.data}: {_typeset(each.numbers)}" if len(failed) == 1 else each.data
+        for each in failed
+    )
     return f"- {_sentence(claim)}: " + (f"**{held}** ({where})." if failed else f"{held}.")
 
 

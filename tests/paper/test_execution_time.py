@@ -10,7 +10,7 @@ from paper import EXPERIMENTS, Run, run_experiment
 from paper import execution_time as module
 
 TIME = EXPERIMENTS["time"]
-LARGE = Run(TIME.settings["small"], "small")
+LARGE = Run(TIME.settings["paper"], "paper")
 Usage = namedtuple("Usage", "total used free")
 
 

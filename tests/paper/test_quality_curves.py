@@ -36,6 +36,27 @@ def test_rankings_are_those_of_the_index(scenes, assignment, construction):
         assert units.ratios(threshold).mean() == pytest.approx(found.work.cost_ratio)
 
 
+@pytest.mark.parametrize(
+    "how",
+    [
+        ("random", "sum", {}),
+        ("random", "pinv", {}),
+        ("kmeans", "sum", {}),
+        ("kmeans", "pinv", {"iterations": 2}),
+        ("kmeans", "sum", {"kmeans_rule": "sum+norm", "normalised": True}),
+        ("kmeans", "pinv", {"batch_size": 100}),
+    ],
+)
+def test_units_searched_without_an_index_are_those_of_the_index(scenes, how):
+    assignment, construction, more = how
+    config = paper_config(assignment, construction, 8, seed=3, **more)
+    found = search_units(scenes, config)
+    index = Index.build(scenes.vectors, config=config)
+    np.testing.assert_array_equal(found.labels, index.labels)
+    np.testing.assert_array_equal(found.sizes, index.unit_sizes)
+    np.testing.assert_allclose(found.scores, index.unit_scores(scenes.queries), atol=1e-5)
+
+
 def test_matches_found_are_those_of_the_index(scenes):
     data = cosine_set("near", scenes.vectors, 40, 0.5, seed=0)
     index = Index.build(data.vectors, config=paper_config("kmeans", "pinv", 8, seed=0))
