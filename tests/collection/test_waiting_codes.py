@@ -1,35 +1,37 @@
-"""Codes of waiting vectors: kept as long as the segments have codes of the same kind."""
-
-from types import SimpleNamespace
+"""Codes of waiting vectors: made once, and only where they tell anything."""
 
 import numpy as np
+import pytest
 
 import memvec
-from memvec.collection._settings import Settings
-from memvec.collection._waiting import Waiting
-from memvec.collection._waiting_codes import CHUNK, CodeScans
-from memvec.kernels import StoredRows
+from memvec.collection import _waiting_codes
+from memvec.collection._waiting_codes import CHUNK
 from naive import unit_rows
 
 
-def state_of(codes):
-    """Return as much of a state as tells what codes its first segment has."""
-    design = SimpleNamespace(config=memvec.IndexConfig(codes=codes), similarity=0.7)
-    index = SimpleNamespace(design=design)
-    return SimpleNamespace(segments=[SimpleNamespace(rows=SimpleNamespace(index=index))])
-
-
-def test_codes_are_made_anew_where_segments_have_others():
-    rows = unit_rows(np.random.default_rng(1).standard_normal((CHUNK, 64))).astype(np.float32)
-    waiting = Waiting.empty(64, "float32").followed_by(StoredRows.of(rows), np.arange(CHUNK))
-    scans = CodeScans(Settings(64))
-    first, other = (
-        scans.chunk(state_of("sign"), waiting, 0),
-        scans.chunk(state_of("estimate"), waiting, 0),
+@pytest.mark.parametrize(
+    ("codes", "encoded"), [("estimate", True), ("sign", False), ("balanced", False)]
+)
+def test_waiting_vectors_have_codes_where_their_noise_is_bounded(
+    tmp_path, monkeypatch, codes, encoded
+):
+    """Codes without scales of their own would pass everything, and are not made."""
+    made = []
+    real = _waiting_codes.scan_by_codes
+    monkeypatch.setattr(
+        _waiting_codes, "scan_by_codes", lambda *given: made.append(given) or real(*given)
     )
-    assert first is not other
-    assert scans.chunk(state_of("sign"), waiting, 0) is first
-    assert scans.chunk(state_of("estimate"), waiting, 0) is other
+    rows = unit_rows(np.random.default_rng(8).standard_normal((2600 + CHUNK, 16)))
+    config = memvec.IndexConfig(codes=codes, unit_size=8)
+    options = {"dim": 16, "seal_at": 0, "config": config, "miss_rate": 0.05}
+    with memvec.open(tmp_path / "c.mv", **options) as collection:
+        collection.add(rows[:2600])
+        collection.seal(progress=False)
+        collection.add(rows[2600:])
+        for _ in range(2):
+            hits = collection.range_search(rows[2600:2603], 0.9)
+            assert [row.ids[0] for row in hits] == [2600, 2601, 2602]
+    assert len(made) == int(encoded)
 
 
 def test_answer_that_misses_nothing_scores_every_waiting_vector(tmp_path):

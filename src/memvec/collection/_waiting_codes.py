@@ -34,27 +34,28 @@ class CodeScans:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._kept: Cache[tuple[int, int, str], CodeUnits] = Cache(_MOST_KEPT, _n_bytes)
+        self._kept: Cache[tuple[int, int], CodeUnits] = Cache(_MOST_KEPT, _n_bytes)
 
     def of(self, state: State) -> WaitingCodes | None:
         """Return the waiting vectors of a state that are scanned by codes; None if there are none.
 
         Thresholds are those of segments: without any, there are no codes either. Nor are there
-        where nothing bounds the noise of codes.
+        where nothing bounds the noise of codes: codes without scales of their own would pass
+        everything.
         """
         config = self._settings.config
         if not state.segments or config.projects or config.rotation == "none":
             return None
         n_rows = len(state.waiting.keys) // CHUNK * CHUNK
-        if n_rows == 0 or state.segments[0].rows.index.config.codes == "none":
+        built = state.segments[0].rows.index.config
+        if n_rows == 0 or built.codes == "none" or not built.own_scales:
             return None
         return WaitingCodes(self, state, n_rows)
 
     def chunk(self, state: State, waiting: Waiting, first: int) -> CodeUnits:
         """Return the codes of the chunk that begins with a row."""
-        # Merging may put a segment with other codes first, and thresholds are for its codes.
         design = state.segments[0].rows.index.design
-        key = (int(waiting.keys[first]), int(waiting.keys[first + CHUNK - 1]), design.config.codes)
+        key = (int(waiting.keys[first]), int(waiting.keys[first + CHUNK - 1]))
 
         def made() -> CodeUnits:
             rows = waiting.rows.some(slice(first, first + CHUNK))
