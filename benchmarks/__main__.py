@@ -412,14 +412,30 @@ def search_command(
 @main.command("top")
 @click.option("--set", "name", type=click.Choice(SETS), default="wordnet", show_default=True)
 @click.option("--vectors", type=click.IntRange(200), help="How many; the whole set without it.")
+@click.option(
+    "--graph",
+    "graphs",
+    type=click.Choice(["hnswlib", "hnswlib-32", "svs", "svs-f32", "usearch"]),
+    multiple=True,
+    default=top.GRAPHS,
+    show_default=True,
+    help="Repeat for several.",
+)
 @click.option("--cpu", type=int, help="Processor that queries run on.")
+@click.option("--cpu-time", is_flag=True, help="Time by the processor: the machine is busy.")
 @_data
 @_rounds(5)
 def top_command(
-    name: str, vectors: int | None, cpu: int | None, data: str | None, rounds: int
+    name: str,
+    vectors: int | None,
+    graphs: tuple[str, ...],
+    cpu: int | None,
+    cpu_time: bool,
+    data: str | None,
+    rounds: int,
 ) -> None:
-    """Search for the k nearest, beside the scan and hnswlib at a recall of 0.99."""
-    top.run(name, data, vectors, rounds, cpu)
+    """Search for the k nearest, beside the scan and graphs at a recall of 0.99."""
+    top.run(name, data, vectors, rounds, cpu, graphs, cpu_time)
 
 
 @main.command("kinds")

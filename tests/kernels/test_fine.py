@@ -39,11 +39,16 @@ def test_members_whose_estimate_is_high_enough_are_kept(seed, bits, dim, at):
     estimates = {row: products[row] / (steps * float(fine.scales[row])) for row in products}
     limit = np.float32(at * steps)
     kept = candidates.copy()
-    count = members_by_fine_codes(kept, fine.codes, fine.scales, entries, offset, limit, rows)
+    reaches = np.empty(15, dtype=np.float32)
+    count = members_by_fine_codes(
+        kept, fine.codes, fine.scales, entries, offset, limit, rows, reaches
+    )
     sure = {row for row, estimate in estimates.items() if estimate >= at + 1e-5}
     possible = [row for row in candidates.tolist() if estimates[row] >= at - 1e-5]
     assert sure <= set(kept[:count].tolist()) <= set(possible)
     assert kept[:count].tolist() == [row for row in possible if row in set(kept[:count].tolist())]
+    wanted = [estimates[row] for row in kept[:count].tolist()]
+    np.testing.assert_allclose(reaches[:count] / steps, wanted, rtol=1e-5, atol=1e-6)
 
 
 @settings(deadline=None, max_examples=20)

@@ -37,7 +37,7 @@ from naive.evaluation import (
     write_vecs,
 )
 from naive.joins import array_groups, array_pairs
-from naive.matches import best, in_order, merged
+from naive.matches import best, in_order, merged, nearest_of_passing
 from naive.scores import (
     canonical_score,
     matches,
@@ -85,6 +85,7 @@ __all__ = [
     "misses",
     "mixed_rows",
     "most_disagreement",
+    "nearest_of_passing",
     "packed_bits",
     "passes",
     "passes_filter",

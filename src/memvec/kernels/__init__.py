@@ -1,9 +1,9 @@
 """Compiled loops, and the sources of those for GPUs. The only room that imports numba."""
 
+from memvec.kernels._best_first import nearest_codes
 from memvec.kernels._bounded import search_bounded
 from memvec.kernels._calibrate import calibrate_codes, estimate_scores
 from memvec.kernels._cascade import (
-    BLOCK,
     CODE_STAGE,
     FINE_STAGE,
     GROUP_STAGE,
@@ -12,7 +12,6 @@ from memvec.kernels._cascade import (
     STAGES_BEFORE_FINE,
     UNIT_STAGE,
     search_codes,
-    tests_whole_codes,
 )
 from memvec.kernels._codes import WORD, balance_rows, disagreement, encode_rows, quantise_query
 from memvec.kernels._cuda import cuda_source
@@ -29,6 +28,7 @@ from memvec.kernels._query_blocks import (
     search_blocks,
 )
 from memvec.kernels._rotation import RADIX, centre_queries, rotate, rotate_rows
+from memvec.kernels._runs import BLOCK, tests_whole_codes
 from memvec.kernels._scores import float32_slack
 from memvec.kernels._search import (
     MATCH_SLACK,
@@ -93,6 +93,7 @@ __all__ = [
     "fine_queries",
     "float32_slack",
     "members_by_fine_codes",
+    "nearest_codes",
     "nearest_of_groups",
     "private_folder",
     "quantise_query",

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._cascade import (
-    BLOCK,
     CODE_STAGE,
     FINE_STAGE,
     GROUP_STAGE,
     PREFIX_STAGE,
     quantised_queries,
-    tests_whole_codes,
 )
 from memvec.kernels._codes import disagreement
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._fine import fine_product, fine_queries
+from memvec.kernels._runs import BLOCK, tests_whole_codes
 
 
 @fast_kernel

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, prefetch
-from memvec.kernels._codes import WORD, disagreement, disagreements, quantise_query
-from memvec.kernels._compile import fast_kernel, inner_kernel
+from memvec.kernels._codes import WORD, quantise_query
+from memvec.kernels._compile import fast_kernel
 from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
-from memvec.kernels._lines import framed_lines, highest, shifted, stage_lines, whole_half
-from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
+from memvec.kernels._lines import framed_lines, highest, stage_lines, whole_half
+from memvec.kernels._passing import STRIDE, WHOLE
 from memvec.kernels._rotation import rotate
+from memvec.kernels._runs import (
+    BLOCK,
+    members_by_codes,
+    pass_runs,
+    rows_of_slots,
+    tests_whole_codes,
+)
 from memvec.kernels._scores import row_scale, widened_rows
 from memvec.kernels._search import keep_allowed, keep_matches, sort_hits
 
-# Codes of units lie in blocks of this many, word by word inside each.
-BLOCK = 512
 # The stages whose slack is set: groups, units, first words of members, whole codes of members, fine
 # codes of members. An index of one level has no groups, and gives that stage no slack.
 GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE, FINE_STAGE = 0, 1, 2, 3, 4
 N_STAGES = 5
 # Those of folders that were written before there were fine codes.
 STAGES_BEFORE_FINE = 4
-
-# How far ahead memory is asked for: runs of codes, and members whose codes follow.
-_RUNS_AHEAD = 3
-_CODES_AHEAD = 8
-_LINE = 64
 
 
 @fast_kernel
@@ -49,188 +48,6 @@ def quantised_queries(queries, flips, steps, top):
         rotate(queries[q], flips, scratch, rotated)
         quantise_query(rotated, steps, top, signs, low, high, sums[q], squares[q])
     return planes, sums, squares
-
-
-@fast_kernel
-def _pass_runs(
-    runs,
-    offsets,
-    words,
-    n_words,
-    stride,
-    scales,
-    shifts,
-    run_scales,
-    bases,
-    factors,
-    weight,
-    limit,
-    planes,
-    totals,
-    limits,
-    found,
-    count,
-):
-    """Append the codes of some runs that pass to `found`; return how many there are, and all.
-
-    One function for the codes of groups, of units and of members: it is most of the search, and
-    three would take three times as long to compile.
-
-    Parameters
-    ----------
-    runs : IN int32 (n_runs,)
-        A run is a block of codes, the units of a group, or the members of a unit.
-    offsets : IN int64
-        Run r holds the codes from ``offsets[r]`` on.
-    words : IN uint64
-        Word by word inside each run.
-    n_words, stride : IN int
-        Words of a code, and the codes that a run has room for; 0 where there is room for its own.
-    scales : IN float32, by code, or (0,)
-        Codes pass by lines of thresholds, or where there are no scales, up to `limit`.
-    shifts : IN float32, by code, or by run where there are no scales, or (0,)
-        What is added to the lines, by the `weight` of the query.
-    run_scales : IN float32 (n_runs,) or (0,)
-        One scale for each run: then its limit is that of the lines, and not `limit`.
-    bases, factors : IN float32 (n_lines,)
-        Of `stage_lines`.
-    weight : IN float32
-    limit : IN int32
-    planes : IN uint64 (3, n_words)
-    totals, limits : int32 (≥ the longest run + WHOLE,), float32 (STRIDE,)
-        Room to work in.
-    found : OUT int32
-    count : IN int
-        How many are there already.
-    """
-    runs, offsets, words = borrowed(runs), borrowed(offsets), borrowed(words)
-    scales, bases, factors = borrowed(scales), borrowed(bases), borrowed(factors)
-    shifts, run_scales = borrowed(shifts), borrowed(run_scales)
-    planes, totals = borrowed(planes), borrowed(totals)
-    limits, found = borrowed(limits), borrowed(found)
-    n_codes = 0
-    for i in range(runs.shape[0]):
-        if i + _RUNS_AHEAD < runs.shape[0]:
-            ahead = runs[i + _RUNS_AHEAD]
-            for position in range(offsets[ahead] * n_words, offsets[ahead + 1] * n_words, 8):
-                prefetch(words, position)
-        start, stop = offsets[runs[i]], offsets[runs[i] + 1]
-        size = stop - start
-        n_codes += size
-        # Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24
-        # done one by one. What is read beyond it are words of neighbours, whose sums mean nothing.
-        step = stride if stride > 0 else size
-        run = words[start * n_words :]
-        filled, room = -(-size // WHOLE) * WHOLE, run.shape[0] - (n_words - 1) * step
-        filled = filled if filled < room else room
-        disagreements(run, step, n_words, planes, totals[:filled])
-        if scales.shape[0] == 0:
-            if run_scales.shape[0] > 0:
-                most = highest(bases, factors, run_scales[runs[i]])
-                limit = whole_half(shifted(most, weight, shifts[runs[i]]))
-            count = collect_members(totals[:filled], size, start, limit, STRIDE, found, count)
-        else:
-            moved = shifts[start:stop] if shifts.shape[0] > 0 else shifts
-            count = collect_units(
-                totals[:size],
-                scales[start:stop],
-                moved,
-                weight,
-                start,
-                bases,
-                factors,
-                STRIDE,
-                limits,
-                found,
-                count,
-            )
-    return count, n_codes
-
-
-@fast_kernel
-def _rows_of_slots(
-    candidates,
-    run_rows,
-    homes,
-    selected,
-    is_selected,
-    codes,
-    n_prefix,
-    planes,
-    run_scales,
-    run_shifts,
-    bases,
-    factors,
-    weight,
-):
-    """Put the rows of slots in their place, each once; return how many are left.
-
-    A guest whose home is selected, too, has passed there by the same test, unless each unit has a
-    limit of its own. `is_selected` is False for every unit before and after.
-    """
-    run_scales, run_shifts = borrowed(run_scales), borrowed(run_shifts)
-    bases, factors = borrowed(bases), borrowed(factors)
-    codes, planes = borrowed(codes), borrowed(planes)
-    signs, low, high = planes[0], planes[1], planes[2]
-    candidates, run_rows, homes = borrowed(candidates), borrowed(run_rows), borrowed(homes)
-    selected, is_selected = borrowed(selected), borrowed(is_selected)
-    for unit in selected:
-        is_selected[unit] = True
-    count = 0
-    for slot in candidates:
-        row = run_rows[slot]
-        if row < 0:
-            row = ~row
-            home = homes[row]
-            if is_selected[home]:
-                if run_scales.shape[0] == 0:
-                    continue
-                most = highest(bases, factors, run_scales[home])
-                limit = shifted(most, weight, run_shifts[home])
-                if disagreement(codes[row, :n_prefix], signs, low, high) <= whole_half(limit):
-                    continue
-        candidates[count] = row
-        count += 1
-    for unit in selected:
-        is_selected[unit] = False
-    return count
-
-
-@inner_kernel
-def tests_whole_codes(n_prefix, n_words, has_fine):
-    """Tell whether whole codes are tested: first words that are all of them tell as much."""
-    return n_prefix < n_words or not has_fine
-
-
-@fast_kernel
-def _members_by_codes(candidates, codes, scales, shifts, bases, factors, weight, planes, vectors):
-    """Keep the candidates whose whole code passes, in place; return how many are kept.
-
-    Codes are asked for ahead of their test, and vectors of those kept ahead of their exact score,
-    unless `vectors` is without rows because fine codes come first: both lie scattered, and a read
-    from memory takes longer than a test.
-    """
-    candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
-    bases, factors, vectors = borrowed(bases), borrowed(factors), borrowed(vectors)
-    planes, shifts = borrowed(planes), borrowed(shifts)
-    signs, low, high = planes[0], planes[1], planes[2]
-    n_words, dim, count = codes.shape[1], vectors.shape[1] if vectors.shape[0] > 0 else 0, 0
-    for i in range(candidates.shape[0]):
-        if i + _CODES_AHEAD < candidates.shape[0]:
-            ahead = np.int64(candidates[i + _CODES_AHEAD]) * n_words
-            prefetch(codes, ahead)
-            prefetch(codes, ahead + n_words - 1)
-        row = np.int64(candidates[i])
-        p = disagreement(codes[row], signs, low, high)
-        limit = highest(bases, factors, scales[row])
-        if shifts.shape[0] > 0:
-            limit = shifted(limit, weight, shifts[row])
-        if np.float32(2 * p) <= limit:
-            candidates[count] = candidates[i]
-            count += 1
-            for position in range(row * dim, (row + 1) * dim, _LINE // vectors.itemsize):
-                prefetch(vectors, position)
-    return count
 
 
 @fast_kernel
@@ -368,7 +185,7 @@ def search_codes(
     selected, candidates = np.empty(n_units, dtype=np.int32), np.empty(n_slots, dtype=np.int32)
     is_selected = np.empty(n_units if run_rows.shape[0] > 0 else 0, dtype=np.bool_)
     is_selected[:] = False
-    anything = np.int32(0)
+    anything, no_reaches = np.int32(0), limits[:0]
 
     # All queries meet a block while it is in cache.
     of_top = np.empty((3, n_queries + n_blocks + 1), dtype=np.int64)
@@ -386,7 +203,7 @@ def search_codes(
     for block in range(n_blocks):
         selected[0] = block
         for q in range(n_queries):
-            n_in_top[q], _ = _pass_runs(
+            n_in_top[q], _ = pass_runs(
                 selected[:1],
                 block_offsets,
                 flat_blocks,
@@ -416,7 +233,7 @@ def search_codes(
             n_lines = stage_lines(
                 UNIT_STAGE, n_unit_words, sums[q], squares[q], test, bases, factors
             )
-            n_selected, n_in_groups = _pass_runs(
+            n_selected, n_in_groups = pass_runs(
                 in_top[q, : n_in_top[q]],
                 group_offsets,
                 unit_runs,
@@ -446,7 +263,7 @@ def search_codes(
         n_lines = stage_lines(PREFIX_STAGE, n_prefix, sums[q], squares[q], test, bases, factors)
         scale = scale_ranges[PREFIX_STAGE, 0]
         limit = whole_half(highest(bases[:n_lines], factors[:n_lines], scale))
-        n_candidates, n_members = _pass_runs(
+        n_candidates, n_members = pass_runs(
             selected[:n_selected],
             run_offsets,
             prefix,
@@ -466,7 +283,7 @@ def search_codes(
             0,
         )
         if run_rows.shape[0] > 0:
-            n_candidates = _rows_of_slots(
+            n_candidates = rows_of_slots(
                 candidates[:n_candidates],
                 run_rows,
                 homes,
@@ -486,7 +303,7 @@ def search_codes(
         n_exact = n_candidates
         if tests_whole_codes(n_prefix, n_words, has_fine):
             n_lines = stage_lines(CODE_STAGE, n_words, sums[q], squares[q], test, bases, factors)
-            n_exact = _members_by_codes(
+            n_exact = members_by_codes(
                 candidates[:n_candidates],
                 codes,
                 code_scales,
@@ -496,6 +313,7 @@ def search_codes(
                 weights[q],
                 planes[q],
                 vectors[: 0 if has_fine else vectors.shape[0]],
+                no_reaches,
             )
         if has_fine:
             limit = fine_limit(slack[FINE_STAGE], tested_at, noise, fine_steps[q])
@@ -507,6 +325,7 @@ def search_codes(
                 fine_offsets[q],
                 limit,
                 vectors,
+                no_reaches,
             )
         count = keep_matches(
             exact_queries[q],

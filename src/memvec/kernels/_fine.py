@@ -15,6 +15,7 @@ from memvec.kernels._bits import borrowed, half_level_product, level_product, pr
 from memvec.kernels._codes import LANES
 from memvec.kernels._compile import fast_kernel, inner_exact_kernel, inner_kernel, kernel
 from memvec.kernels._rotation import rotate
+from memvec.kernels._scores import ask_for_row
 
 # Rows may be made longer or shorter by these factors before they are rounded; the best is kept.
 _LENGTHS = (1.0, 0.9, 1.1, 1.2)
@@ -152,7 +153,7 @@ def fine_limit(slack, tested_at, noise, step):
 
 
 @fast_kernel
-def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vectors):
+def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vectors, reaches):
     """Keep the candidates whose fine code passes, in place; return how many are kept.
 
     Parameters
@@ -165,11 +166,13 @@ def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vec
     limit : IN float32
         A code passes where vᵀq′ ≥ limit · scale.
     vectors : IN (n_vectors, dim)
-        Those of members that pass are asked for ahead of their exact score.
+        Those of members that pass are asked for ahead of their exact score; without rows, none.
+    reaches : OUT float32, as long as the candidates, or (0,)
+        The highest limit that each of those kept passes.
     """
     candidates, codes, scales = borrowed(candidates), borrowed(codes), borrowed(scales)
-    entries, vectors = borrowed(entries), borrowed(vectors)
-    n_bytes, dim, count = codes.shape[1], vectors.shape[1], 0
+    entries, vectors, reaches = borrowed(entries), borrowed(vectors), borrowed(reaches)
+    n_bytes, count = codes.shape[1], 0
     for i in range(candidates.shape[0]):
         if i + _AHEAD < candidates.shape[0]:
             ahead = np.int64(candidates[i + _AHEAD])
@@ -179,8 +182,9 @@ def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vec
         row = np.int64(candidates[i])
         product = fine_product(codes, row, entries, offset)
         if np.float32(product) >= limit * scales[row]:
+            if reaches.shape[0] > 0:
+                reaches[count] = np.float32(product) / scales[row]
             candidates[count] = candidates[i]
             count += 1
-            for position in range(row * dim, (row + 1) * dim, _LINE // vectors.itemsize):
-                prefetch(vectors, position)
+            ask_for_row(vectors, row)
     return count

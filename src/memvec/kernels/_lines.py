@@ -8,6 +8,10 @@ from memvec.kernels._compile import inner_exact_kernel, kernel
 
 # Beyond every disagreement: at most 3 a bit.
 _LARGE = 2.0**30
+# Codes of less scale, those of units whose members cancel, are not told apart by similarities.
+_LEAST_SCALE = np.float32(1e-20)
+#: What they reach: more than any similarity.
+ANY_SIMILARITY = np.float32(1e30)
 
 
 @inner_exact_kernel
@@ -131,3 +135,12 @@ def whole_half(value):
     if half > _LARGE:
         return np.int32(_LARGE)
     return np.int32(half if half > -_LARGE else -_LARGE)
+
+
+@inner_exact_kernel
+def reach(limit, p, scale):
+    """Return the highest factor of a line by which a code of disagreement p passes.
+
+    It passes where 2p ≤ limit − factor · scale.
+    """
+    return (limit - np.float32(2 * p)) / scale if scale > _LEAST_SCALE else ANY_SIMILARITY

@@ -16,7 +16,7 @@ _ONE = np.uint64(1)
 
 
 @inner_exact_kernel
-def _append_ones(bits, first, found, count):
+def append_ones(bits, first, found, count):
     """Append the places of the ones of a word, counted from `first`; return how many there are.
 
     A word of comparisons is one vector instruction for each sixteen; branches on each of them took
@@ -54,7 +54,7 @@ def collect_units(
         passed = np.uint64(0)
         for j in range(some.shape[0]):
             passed |= np.uint64(np.float32(2 * some[j]) <= limits[j]) << np.uint64(j)
-        count = _append_ones(passed, first + start, selected, count)
+        count = append_ones(passed, first + start, selected, count)
     return count
 
 
@@ -72,5 +72,5 @@ def collect_members(totals, size, first, limit, stride, candidates, count):
             passed |= np.uint64(some[j] <= limit) << np.uint64(j)
         if size - start < STRIDE:
             passed &= (_ONE << np.uint64(size - start)) - _ONE
-        count = _append_ones(passed, first + start, candidates, count)
+        count = append_ones(passed, first + start, candidates, count)
     return count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,8 @@ _ROOM = 65_536
 # Where a block of queries puts its hits, in the order of the kernels' arguments: bounds, ids,
 # scores, counts.
 Room: TypeAlias = tuple[IntArray, IntArray, Float64Array, IntArray]
+# One query an entry: rows, or their numbers.
+Queries = TypeVar("Queries", Float32Array, IntArray)
 
 
 def _room_of(n_queries: int, n_hits: int) -> Room:
@@ -43,8 +45,8 @@ def room_for(similarity: float, n_vectors: int) -> int:
 
 
 def search_blocks(
-    some: Callable[[Float32Array, Room], int],
-    queries: Float32Array,
+    some: Callable[[Queries, Room], int],
+    queries: Queries,
     room_each: int,
     threads: int | None,
 ) -> Matches:
@@ -61,7 +63,7 @@ def search_blocks(
 
 
 def _search_block(
-    some: Callable[[Float32Array, Room], int], queries: Float32Array, room_each: int
+    some: Callable[[Queries, Room], int], queries: Queries, room_each: int
 ) -> Matches:
     """Search a block of queries, twice where there are more hits than there was room for."""
     n_queries = len(queries)
@@ -70,7 +72,7 @@ def _search_block(
     found = some(queries, room)
     if found > n_hits:
         room = _room_of(n_queries, found)
-        some(queries, room)
+        found = some(queries, room)
     bounds, ids, scores, counts = room
     # Copies: who keeps the hits need not keep the room for all that might have been.
     return Matches(bounds, ids[:found].copy(), scores[:found].copy(), counts)

@@ -23,7 +23,7 @@ N_COUNTS = 5
 # Rows that are scored at a time.
 _TOGETHER = 4
 # Hits up to so many are put in order one by one.
-_FEW_HITS = 16
+_FEW_HITS = 32
 
 
 @fast_kernel
@@ -161,10 +161,13 @@ def _swap(ids, scores, left, right):
 def _sort_few(ids, scores, start, stop):
     """Order some hits in place: each moves up until the one before it is better."""
     for last in range(start + 1, stop):
-        place = last
-        while place > start and _before(scores, ids, place, place - 1):
-            _swap(ids, scores, place - 1, place)
+        key, score, place = ids[last], scores[last], last
+        while place > start and not (
+            scores[place - 1] > score or (scores[place - 1] == score and ids[place - 1] < key)
+        ):
+            ids[place], scores[place] = ids[place - 1], scores[place - 1]
             place -= 1
+        ids[place], scores[place] = key, score
 
 
 @inner_kernel

@@ -16,14 +16,13 @@ from memvec.search._join_results import (
     SimilarPairs,
     expected_missed,
 )
-from memvec.search._nearest import search_nearest
+from memvec.search._nearest import find_nearest
 from memvec.search._plain_rows import PlainRows, scan_rows
 from memvec.search._searcher import (
     Scope,
     Target,
     compare_scopes,
     explain,
-    find_nearest,
     find_range,
     measure,
     observe_nearest,
@@ -105,7 +104,6 @@ __all__ = [
     "register_device",
     "sampled",
     "scan_rows",
-    "search_nearest",
     "search_scopes",
     "search_selected",
     "selection",

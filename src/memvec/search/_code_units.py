@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
@@ -31,6 +31,7 @@ from memvec.kernels import (
     fine_limit,
     fine_queries,
     members_by_fine_codes,
+    nearest_codes,
     room_for,
     search_blocks,
     search_codes,
@@ -48,6 +49,7 @@ _MOST_CODE_SLACK = 4.5
 # A unit whose members cancel has no scale.
 _LEAST_SCALE = np.float32(1e-30)
 _UNFRAMED = np.empty((0, 2), dtype=np.float32)
+_NO_REACHES = np.empty(0, dtype=np.float32)
 
 
 class StageLines(NamedTuple):
@@ -65,6 +67,14 @@ class StageLines(NamedTuple):
         for base, factor in zip(self.bases[1:], self.factors[1:], strict=True):
             limit = np.maximum(limit, base - scales * factor)
         return np.floor(limit * np.float32(0.5))
+
+
+def _of_all_stages(thresholds: Thresholds) -> tuple[Float32Array, Float32Array]:
+    """Return thresholds for kernels, which would read beyond those of fewer stages."""
+    at, slack = thresholds.for_kernel
+    if len(slack) != N_STAGES:
+        raise checks.bad_value("thresholds", "search", f"of {N_STAGES} stages", len(slack))
+    return at, slack
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,7 +264,7 @@ class CodeUnits:
             rows = self.units.places[found.ids[start:stop]].astype(np.int32)
             limit = fine_limit(slack[FINE_STAGE], at, noise, steps[query])
             passing, given = rows.copy(), (entries[query], offsets[query], limit, nothing)
-            n_passing = members_by_fine_codes(passing, codes, scales, *given)
+            n_passing = members_by_fine_codes(passing, codes, scales, *given, _NO_REACHES)
             kept[start:stop] = np.isin(rows, passing[:n_passing])
         return found.kept(kept)
 
@@ -267,9 +277,7 @@ class CodeUnits:
         allowed: BoolArray = ALL_ALLOWED,
     ) -> Matches:
         """Return the matches of all queries."""
-        at, slack = thresholds.for_kernel
-        if len(slack) != N_STAGES:  # a kernel would read beyond them
-            raise checks.bad_value("thresholds", "search", f"of {N_STAGES} stages", len(slack))
+        at, slack = _of_all_stages(thresholds)
         arrays = self._searched
         search: Callable[..., int] = search_codes
 
@@ -279,6 +287,41 @@ class CodeUnits:
             return search(stored, rows, *framed, similarity, at, slack, *arrays, allowed, *room)
 
         return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
+
+    def nearest(
+        self,
+        queries: Float32Array,
+        cuts: Float64Array,
+        thresholds: Thresholds,
+        best: Float64Array,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Matches:
+        """Return the nearest of each query, and all that are as near as the k-th.
+
+        Parameters
+        ----------
+        cuts : ndarray of shape (n_cuts,)
+            Similarities that the k-th nearest is likely to reach, falling, and `ANYTHING`.
+        thresholds : Thresholds
+            One line, whose slack holds at the similarity of the k-th nearest.
+        best : ndarray of shape (n_queries, k)
+            The k best scores so far of each query, the lowest first; −∞ where there are fewer.
+            Those found here are put in.
+        """
+        slack = np.ascontiguousarray(_of_all_stages(thresholds)[1][:, 0])
+        arrays, visit = self._searched, cast(Callable[..., int], nearest_codes)
+
+        def some(chosen: IntArray, room: Room) -> int:
+            block = slice(chosen[0], chosen[-1] + 1)
+            rows, heaps = queries[block], best[block].copy()
+            stored, framed = self.vectors.queries(rows), self._framed(rows)
+            found = visit(stored, rows, *framed, cuts, slack, *arrays, allowed, heaps, *room)
+            if found <= len(room[1]):  # else it is asked again
+                best[block] = heaps
+            return found
+
+        return search_blocks(some, np.arange(len(queries)), 0, threads)
 
     def _framed(self, queries: Float32Array) -> tuple[Float32Array, Float32Array]:
         """Return queries as the tests see them, and their frames where vectors are centred."""

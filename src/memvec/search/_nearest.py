@@ -1,94 +1,161 @@
-"""The k nearest: a quick look for k that are near, and the range from the last of them on."""
+"""The k nearest: in one visit where units have codes, by falling ranges where they have none."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 
 from memvec.guarantee import Plan, Thresholds
 from memvec.kernels import ANYTHING
 from memvec.matches import N_COUNTS, Matches, MatchRow
-from memvec.types import Float32Array, IntArray
+from memvec.search._searcher import Scope, Target, search_scopes
+from memvec.search._source import UnitSource
+from memvec.types import Float32Array, Float64Array, IntArray
 
-#: Finds everything above a similarity with given thresholds; None misses nothing.
-Find: TypeAlias = Callable[[Float32Array, float, Thresholds | None], Matches]
-
-# The slack of a look, as a share of what was solved. On 115,659 embeddings 0 and 0.5 took at most a
-# fifth longer: with less slack looks find too few, with more they cost as much as ranges.
-_LOOK = 0.25
-# Ranges begin at the look or at a multiple of this above it. So queries of a batch share them, and
-# an answer does not depend on the batch.
+# Ranges begin at a multiple of this. So queries of a batch share them, and an answer does not
+# depend on the batch.
 _STEP = 0.01
 _NOTHING = MatchRow(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.float32))
 
 
-def search_nearest(find: Find, rows: Float32Array, k: int, plan: Plan) -> Matches:
-    """Return the k nearest of each query and all that are as near, the best first.
+def find_nearest(
+    target: Target, rows: Float32Array, k: int, plan: Plan, threads: int | None
+) -> Matches:
+    """Return the k nearest of each query and all that are as near, the best first, by a plan.
 
     Where there are fewer, these.
     """
+    nearest = _Nearest(target.scopes, k, threads)
     if plan.thresholds is not None:
-        return _search_likely(find, rows, k, plan, plan.thresholds)
+        return nearest.likely(rows, plan, plan.thresholds)
     if plan.first is None or plan.first.thresholds is None:
-        every = find(rows, ANYTHING, None)
+        every = nearest.above(rows, ANYTHING, None)
         return Matches.of_rows(every.best(k), every.spent)
-    near = _search_likely(find, rows, k, plan.first, plan.first.thresholds)
-    return near if plan.first.certificate.complete else _search_exactly(find, rows, k, near)
+    near = nearest.likely(rows, plan.first, plan.first.thresholds)
+    return near if plan.first.certificate.complete else nearest.exactly(rows, near)
 
 
-def _search_likely(
-    find: Find, rows: Float32Array, k: int, plan: Plan, thresholds: Thresholds
-) -> Matches:
-    """Return the k nearest, but for what thresholds miss.
+@dataclass(frozen=True)
+class _Nearest:
+    """A search of scopes for the k nearest."""
 
-    A look at a likely similarity, with little slack, finds k vectors that are near, if not all of
-    the nearest. The k-th nearest is at least as near as the last of them, and the slack was solved
-    for the similarity of the k-th; so the range from there on is the answer.
-    """
-    answers = _Answers(len(rows), k)
-    stages = thresholds.slack[0]
-    waiting = np.arange(len(rows))
-    for similarity in () if plan.certificate.complete else plan.tries:
-        if not len(waiting):
-            break
-        # A large miss rate may leave less slack than none.
-        look = Thresholds.one(similarity, np.minimum(_LOOK * stages, stages))
-        near = find(rows[waiting], similarity, look)
-        answers.spend(waiting, near)
-        for step, positions in _by_step(near, k):
-            queries, at = waiting[positions], max(step * _STEP, similarity)
-            # What passed the look passes here, too: so the range holds at least k.
-            both = Thresholds(np.array([at, similarity]), np.array([stages, look.slack[0]]))
-            answers.take(queries, find(rows[queries], at, both))
+    scopes: Sequence[Scope]
+    k: int
+    threads: int | None
+
+    def above(
+        self, rows: Float32Array, similarity: float, thresholds: Thresholds | None
+    ) -> Matches:
+        """Return everything above a similarity."""
+        return search_scopes(self.scopes, rows, similarity, thresholds, self.threads)
+
+    def likely(self, rows: Float32Array, plan: Plan, thresholds: Thresholds) -> Matches:
+        """Return the k nearest, but for what thresholds miss.
+
+        Their slack was solved for the similarity of the k-th nearest. Tests at a lower one pass
+        more.
+        """
+        visited, others = _parted(self.scopes)
+        if plan.certificate.complete or not len(rows) or not visited:
+            tries = () if plan.certificate.complete else plan.tries
+            return self._by_ranges(rows, tries, thresholds.slack[0])
+        found = self._visited(visited, others, rows, plan.tries, thresholds)
+        fewest = len(found.ids) if len(rows) == 1 else int(found.counts.min())
+        if fewest == self.k and len(found.ids) == self.k * len(rows):  # as nearly always
+            return found
+        if fewest >= self.k:
+            return Matches.of_rows(found.best(self.k), found.spent)
+        return self._by_ranges(rows, (), thresholds.slack[0], found)
+
+    def _by_ranges(
+        self,
+        rows: Float32Array,
+        tries: Sequence[float],
+        stages: Float64Array,
+        found: Matches | None = None,
+    ) -> Matches:
+        """Return the k nearest by falling ranges, of those that have not been found before."""
+        answers, waiting = _Answers(len(rows), self.k), np.arange(len(rows))
+        if found is not None:
+            answers.take(waiting, found)
+        for similarity in tries:
+            waiting = answers.short_of(waiting)
+            lines = Thresholds.one(similarity, stages)
+            answers.take(waiting, self.above(rows[waiting], similarity, lines))
         waiting = answers.short_of(waiting)
-    if len(waiting):
-        everything = Thresholds.one(ANYTHING, np.full_like(stages, np.inf))
-        answers.take(waiting, find(rows[waiting], ANYTHING, everything))
-    return answers.matches
+        if len(waiting):
+            everything = Thresholds.one(ANYTHING, np.full_like(stages, np.inf))
+            answers.take(waiting, self.above(rows[waiting], ANYTHING, everything))
+        return answers.matches
+
+    def _visited(
+        self,
+        visited: Sequence[Scope],
+        others: Sequence[Scope],
+        rows: Float32Array,
+        tries: tuple[float, ...],
+        thresholds: Thresholds,
+    ) -> Matches:
+        """Return what one visit finds: first where units have codes, then above the k-th of that.
+
+        What one source finds tightens the thresholds of the next.
+        """
+        best, cuts = np.full((len(rows), self.k), -np.inf), np.array([*tries, ANYTHING])
+        found = []
+        for source, keys, allowed in visited:
+            assert isinstance(source, UnitSource)
+            here = source.nearest(rows, cuts, thresholds, best, self.threads, allowed)
+            found.append(here if keys is None else here.named(keys))
+        if others:
+            for at, queries in _by_step(best):
+                lines = Thresholds.one(at, thresholds.slack[0])
+                here = search_scopes(others, rows[queries], at, lines, self.threads)
+                found.append(_spread(here, queries, len(rows)))
+        return found[0] if len(found) == 1 else Matches.merged(found, len(rows))
+
+    def exactly(self, rows: Float32Array, near: Matches) -> Matches:
+        """Return everything as good as the k-th of what was found already."""
+        answers = _Answers(len(rows), self.k)
+        answers.spend(np.arange(len(rows)), near)
+        for query, (start, stop) in enumerate(pairwise(near.offsets.tolist())):
+            floor = float(near.scores[start + self.k - 1]) if stop - start >= self.k else ANYTHING
+            answers.take(np.array([query]), self.above(rows[query : query + 1], floor, None))
+        return answers.matches
 
 
-def _search_exactly(find: Find, rows: Float32Array, k: int, near: Matches) -> Matches:
-    """Return everything as good as the k-th of what was found already."""
-    answers = _Answers(len(rows), k)
-    answers.spend(np.arange(len(rows)), near)
-    for query, (start, stop) in enumerate(pairwise(near.offsets.tolist())):
-        floor = float(near.scores[start + k - 1]) if stop - start >= k else ANYTHING
-        answers.take(np.array([query]), find(rows[query : query + 1], floor, None))
-    return answers.matches
+def _parted(scopes: Sequence[Scope]) -> tuple[list[Scope], list[Scope]]:
+    """Return the scopes that are visited best first, and the others that hold anything."""
+    visited, others = [], []
+    for scope in scopes:
+        if isinstance(scope.source, UnitSource) and scope.source.visits_best_first:
+            visited.append(scope)
+        elif len(scope.source):
+            others.append(scope)
+    return visited, others
 
 
-def _by_step(near: Matches, k: int) -> Iterable[tuple[int, list[int]]]:
-    """Return which queries have their k-th hit between two multiples of the step, and which."""
+def _by_step(best: Float64Array) -> Iterator[tuple[float, IntArray]]:
+    """Yield multiples of the step, and the queries whose k-th best score is up to one above."""
     steps: dict[int, list[int]] = {}
-    for position, (start, stop) in enumerate(pairwise(near.offsets.tolist())):
-        if stop - start >= k:
-            step = math.floor(float(near.scores[start + k - 1]) / _STEP)
-            steps.setdefault(step, []).append(position)
-    return steps.items()
+    lowest = math.floor(ANYTHING / _STEP)
+    for query, score in enumerate(best[:, 0].tolist()):
+        step = math.floor(score / _STEP) if score > ANYTHING else lowest
+        steps.setdefault(step, []).append(query)
+    for step, queries in steps.items():
+        yield (ANYTHING if step == lowest else step * _STEP), np.array(queries)
+
+
+def _spread(found: Matches, queries: IntArray, n_queries: int) -> Matches:
+    """Return what some queries find, with nothing for the others."""
+    if len(queries) == n_queries:
+        return found
+    sizes, spent = np.zeros(n_queries, np.int64), np.zeros((n_queries, N_COUNTS), np.int64)
+    sizes[queries], spent[queries] = found.counts, found.spent
+    return Matches(np.concatenate([[0], np.cumsum(sizes)]), found.ids, found.scores, spent)
 
 
 class _Answers:

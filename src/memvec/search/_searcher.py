@@ -25,7 +25,6 @@ from memvec.matches import Matches
 from memvec.metric import LEAST_DISTANCE, radius_of
 from memvec.search._explain import Explanation
 from memvec.search._hits import Searched
-from memvec.search._nearest import search_nearest
 from memvec.search._source import Source, UnitSource
 from memvec.types import BoolArray, Float32Array, IntArray
 
@@ -125,18 +124,6 @@ def find_range(
 ) -> Matches:
     """Return everything above a similarity, by a plan."""
     return search_scopes(target.scopes, rows, similarity, plan.thresholds, threads)
-
-
-def find_nearest(
-    target: Target, rows: Float32Array, k: int, plan: Plan, threads: int | None
-) -> Matches:
-    """Return the k nearest and all that are as near, by a plan."""
-    scopes = target.scopes
-
-    def find(some: Float32Array, similarity: float, thresholds: Thresholds | None) -> Matches:
-        return search_scopes(scopes, some, similarity, thresholds, threads)
-
-    return search_nearest(find, rows, k, plan)
 
 
 def observe_range(

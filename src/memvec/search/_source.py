@@ -19,7 +19,7 @@ from memvec.search._code_units import CodeUnits
 from memvec.search._explain import StageView, stage_views
 from memvec.search._float_units import FloatUnits
 from memvec.search._plain_rows import scan_rows
-from memvec.types import BoolArray, Float32Array, IntArray
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 # Where one row in so many is allowed or fewer, these are copied to be scored.
 _SPARSE = 4
@@ -124,6 +124,36 @@ class UnitSource:
         if thresholds is None:
             return self.bounds.search(queries, similarity, threads, allowed)
         return self.cascade.search(queries, similarity, thresholds, threads, allowed)
+
+    @property
+    def visits_best_first(self) -> bool:
+        """Whether the k nearest are found in one visit; units without codes have no order."""
+        return isinstance(self.cascade, CodeUnits)
+
+    def nearest(
+        self,
+        queries: Float32Array,
+        cuts: Float64Array,
+        thresholds: Thresholds,
+        best: Float64Array,
+        threads: int | None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Matches:
+        """Return the nearest of each query in one visit, as `CodeUnits.nearest` does.
+
+        Where a filter leaves few rows, these are all returned.
+        """
+        assert isinstance(self.cascade, CodeUnits)
+        if len(allowed):
+            n_allowed = int(np.count_nonzero(allowed))
+            if are_few(n_allowed):
+                every = self.compare_all(queries, ANYTHING, threads, allowed)
+                for heap, row in zip(best, every, strict=True):
+                    heap[:] = np.sort(np.concatenate([heap, row.scores]))[-len(heap) :]
+                return every
+            if n_allowed == len(allowed):
+                allowed = ALL_ALLOWED
+        return self.cascade.nearest(queries, cuts, thresholds, best, threads, allowed)
 
     def compare_all(
         self,
