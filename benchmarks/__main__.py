@@ -19,6 +19,7 @@ from benchmarks import (
     kinds,
     null_laws,
     row_types,
+    scale,
     server,
     top,
     uniform,
@@ -496,6 +497,27 @@ def growth_command(
         n_queries=queries,
         json_file=json_file,
     )
+
+
+@main.command("scale")
+@click.option(
+    "--size",
+    "sizes",
+    type=click.IntRange(5000),
+    multiple=True,
+    default=(100_000, 1_000_000, 10_000_000),
+    show_default=True,
+    help="Repeat for several.",
+)
+@click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
+@click.option("--similarity", "similarities", type=float, multiple=True, default=(0.7, 0.8))
+@click.option("--join", "join_similarity", type=float, default=0.8, show_default=True)
+@click.option("--no-join", is_flag=True, help="Search only.")
+@click.option("--queries", "n_queries", type=click.IntRange(10), default=500, show_default=True)
+@click.option("--work", type=click.Path(exists=True, file_okay=False), help="Where files are made.")
+def scale_command(join_similarity: float, no_join: bool, **asked: Any) -> None:
+    """Build, open, search and join mapped files of up to ten million vectors, as int8 rows."""
+    scale.run(join_similarity=None if no_join else join_similarity, **asked)
 
 
 def _search(

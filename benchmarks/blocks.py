@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import resource
 import tempfile
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 
@@ -20,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import memvec
-from benchmarks.building import resident
+from benchmarks.building import watched
 from benchmarks.data import structured_vectors
 from benchmarks.measure import print_table
 from memvec.types import Float32Array, Float64Array, IntArray
@@ -29,7 +26,6 @@ _COPIED_SHARE = 0.05
 _LOWEST_COPY = 0.93
 _FILES = 10
 _ROWS_AT_ONCE = 8192
-_SAMPLES_A_SECOND = 20
 
 
 def run(n_vectors: int, dim: int, similarity: float, memory: str, work: str | None) -> None:
@@ -38,7 +34,7 @@ def run(n_vectors: int, dim: int, similarity: float, memory: str, work: str | No
         folder = Path(name)
         left, right, cosines = _make_files(folder, n_vectors, dim)
         started, cpu_started, peak = time.perf_counter(), time.process_time(), [0]
-        with _watched(peak):
+        with watched(peak):
             found = memvec.deduplicate_files(
                 folder / "part-*.parquet",
                 similarity,
@@ -109,21 +105,3 @@ def _n_missed(pairs: Path, left: IntArray, right: IntArray) -> int:
     table = pq.read_table(pairs, columns=["id_a", "id_b"])
     found = np.asarray(table["id_a"]) << 32 | np.asarray(table["id_b"])
     return int(np.count_nonzero(~np.isin(left << 32 | right, found)))
-
-
-@contextmanager
-def _watched(peak: list[int]) -> Iterator[None]:
-    """Note the most memory that is no mapped file, looking at it many times a second."""
-    done = threading.Event()
-
-    def look() -> None:
-        while not done.wait(1 / _SAMPLES_A_SECOND):
-            peak[0] = max(peak[0], resident("RssAnon"))
-
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
-        yield
-    finally:
-        done.set()
-        thread.join()

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import multiprocessing
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.data import structured_vectors, uniform_vectors
@@ -22,6 +25,7 @@ WAYS = {
 }
 SIMILARITY = 0.7
 _FEW_SHARE = 10
+_SAMPLES_A_SECOND = 20
 
 
 def run(n_vectors: int, dim: int, ways: tuple[str, ...]) -> None:
@@ -67,6 +71,24 @@ def resident(field: str) -> int:
         if line.startswith(f"{field}:"):
             return 1024 * int(line.split()[1])
     raise RuntimeError(f"this system does not tell {field}")
+
+
+@contextmanager
+def watched(peak: list[int]) -> Iterator[None]:
+    """Note the most memory that is no mapped file, looking at it many times a second."""
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.wait(1 / _SAMPLES_A_SECOND):
+            peak[0] = max(peak[0], resident("RssAnon"))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _bytes_on_disk(index: Index) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 
 import click
@@ -100,6 +101,8 @@ _OWN_DEVIATION = 0.157
 _SPECTRUM_POWER, _COMMON = 0.315, 0.247
 # Clusters are so few in a small set that its effective dimension falls; a fortieth is the most.
 _LARGEST_CLUSTER = 40
+# Entries of centres that are held in memory, 1 GB of them.
+MOST_IN_MEMORY = 1 << 28
 
 
 def structured_vectors(
@@ -120,7 +123,8 @@ def structured_vectors(
     centres = []
     for size, share in _CLUSTERS:
         held = max(1, min(size, n_vectors // _LARGEST_CLUSTER))
-        drawn = rng.standard_normal((n_vectors // held + 1, dim), dtype=np.float32)
+        drawn = _room((n_vectors // held + 1, dim))
+        rng.standard_normal(dtype=np.float32, out=drawn)
         drawn *= spectrum * np.float32(np.sqrt(share))
         centres.append((held, drawn))
     own = np.sqrt(1.0 - sum(share for _, share in _CLUSTERS))
@@ -134,6 +138,14 @@ def structured_vectors(
             block += drawn[place[start : start + 65536] // held]
         block /= np.sqrt(np.einsum("ij,ij->i", block, block))[:, np.newaxis]
     return rows
+
+
+def _room(shape: tuple[int, int]) -> Float32Array:
+    """Return an array to fill, in a file without a name where it is large."""
+    if shape[0] * shape[1] <= MOST_IN_MEMORY:
+        return np.empty(shape, dtype=np.float32)
+    with tempfile.TemporaryFile() as file:
+        return np.memmap(file, dtype=np.float32, shape=shape)
 
 
 def planted_queries(

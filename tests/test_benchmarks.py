@@ -7,8 +7,10 @@ import sys
 from unittest.mock import create_autospec
 
 import benchmarks.__main__
+import benchmarks.data
 import numpy as np
 import pytest
+from benchmarks import scale
 from benchmarks.__main__ import main
 from benchmarks.collection import PARTS
 from benchmarks.data import (
@@ -362,3 +364,20 @@ def test_labels_are_compared_whatever_the_names_of_clusters():
     wanted = np.array([-1, 0, 0, 1, 1, 1])
     assert n_other_labels(wanted, np.array([-1, 1, 1, 0, 0, 0])) == 0
     assert n_other_labels(wanted, np.array([-1, 1, -1, 0, 0, 2])) == 2
+
+
+def test_scale_prints_builds_searches_and_joins(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(scale, "alone", lambda work, *arguments: work(*arguments))
+    scale.run((2000, 4000), 16, (0.7,), 0.9, 20, str(tmp_path))
+    printed = capsys.readouterr().out
+    tables = printed.split("### ")[4:]
+    assert [table.split()[0].strip(":,") for table in tables] == ["Building", "Searching", "All"]
+    assert all("| 2,000 | " in table and "| 4,000 | " in table for table in tables)
+    assert "Exponents of the mean: " in tables[1]
+    assert not list(tmp_path.iterdir())
+
+
+def test_large_centres_lie_in_files_and_are_the_same(monkeypatch):
+    in_memory = structured_vectors(500, 8)
+    monkeypatch.setattr(benchmarks.data, "MOST_IN_MEMORY", 100)
+    np.testing.assert_array_equal(structured_vectors(500, 8), in_memory)

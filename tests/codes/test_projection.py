@@ -4,8 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive.projection as twin
-from memvec.codes import Projection
+from memvec.codes import ProjectedRows, Projection, as_tested
 from memvec.errors import InvalidTypeError, InvalidValueError
+from memvec.kernels import StoredRows
 from memvec.theory import effective_dimension
 from strategies import seeds, unit_matrices
 
@@ -295,3 +296,28 @@ def test_projection_names_a_bad_row_by_its_number_in_the_whole():
     rows[5] = 0.0
     with pytest.raises(InvalidValueError, match="row 5"):
         Projection.fit(rows, center=True, among=np.arange(4, 9))
+
+
+def unit_spread():
+    rows = spread_rows(300, 24)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_rows_projected_when_they_are_read_are_those_projected_at_once():
+    rows = StoredRows.of(unit_spread(), "int8")
+    projection = Projection.fit(rows, center=True)
+    lazy, whole = as_tested(rows, projection), projection.apply(rows)
+    assert isinstance(lazy, ProjectedRows)
+    assert lazy.shape == whole.shape
+    np.testing.assert_array_equal(lazy[20:150], whole[20:150])
+    np.testing.assert_array_equal(lazy.some(np.array([7, 3]))[:], whole[[7, 3]])
+    assert len(lazy.some(slice(0, 10))) == 10
+
+
+def test_only_centred_rows_of_few_bytes_are_projected_when_they_are_read():
+    plain = StoredRows.of(unit_spread())
+    small = StoredRows.of(plain.data, "float16")
+    assert as_tested(small, None) is small
+    assert as_tested(plain, None) is plain.data
+    assert isinstance(as_tested(plain, Projection.fit(plain, center=True)), np.ndarray)
+    assert isinstance(as_tested(small, Projection.fit(small, 8, center=True)), np.ndarray)

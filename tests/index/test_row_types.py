@@ -2,14 +2,17 @@
 
 import json
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 
 import naive
 from memvec import Index, IndexConfig
+from memvec.codes import Projection
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.evaluation import count_misses, exact_range, exact_top_k
+from memvec.index import _build
 from memvec.kernels import StoredRows
 from memvec.storage import open_folder, write_folder
 from strategies import cloud
@@ -254,3 +257,16 @@ def test_rows_that_nobody_stores_are_searched_without_harm(value, saved, tmp_pat
         assert np.isfinite(hits.scores).all()
         assert key not in hits.ids or value
     assert np.isfinite(index.search(QUERIES, k=3, guarantee="exact").scores).all()
+
+
+def test_centred_rows_are_never_held_in_float32_and_give_the_same_index(monkeypatch):
+    config = IndexConfig(unit_size=8, center=True, units_per_vector=2, reserve=50)
+    build = partial(Index.build, ROWS, config=config, dtype="int8", progress=False)
+    monkeypatch.setattr(Projection, "apply", None)  # what makes an array of all rows
+    streamed = build()
+    monkeypatch.undo()
+    monkeypatch.setattr(_build, "as_tested", lambda rows, projection: projection.apply(rows))
+    whole = build()
+    for name in ("codes", "code_scales", "prefix", "top_blocks", "unit_scales"):
+        arrays = [getattr(index.units.cascade, name) for index in (streamed, whole)]
+        np.testing.assert_array_equal(*arrays)

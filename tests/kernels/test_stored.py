@@ -79,10 +79,6 @@ def test_rows_are_read_one_by_one_in_blocks_and_by_number(dtype):
     assert stored.some(slice(0))[:].shape == (0, 6)
     assert rounded_rows(whole, dtype).tolist() == whole.tolist()
     assert stored.some(slice(0))[:].dtype == np.float32
-    drawn = stored.drawn(4, [0]).tolist()
-    assert len(drawn) == 4
-    assert all(row in whole.tolist() for row in drawn)
-    assert stored.drawn(9, [0]).tolist() == whole.tolist()
 
 
 @pytest.mark.parametrize("dtype", SMALL)

@@ -15,7 +15,7 @@ from memvec.assignment._refine import refine_units
 from memvec.assignment._result import Assignment
 from memvec.assignment._sizes import number_of_units
 from memvec.constructions import Construction
-from memvec.kernels import StoredRows, UnitRows, checked_unit_rows, run_blocks
+from memvec.kernels import RowBlocks, UnitRows, checked_unit_rows, run_blocks
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, IntArray
 
@@ -36,7 +36,7 @@ _MOST_CLUSTERS, _CLUSTERS_A_GROUP = 1000, 50
 
 
 def batch_assignment(
-    vectors: ArrayLike | StoredRows,
+    vectors: ArrayLike | RowBlocks,
     unit_size: int,
     batch_size: int,
     *,
@@ -87,7 +87,7 @@ def batch_assignment(
 
 
 def two_step_assignment(
-    vectors: ArrayLike | StoredRows,
+    vectors: ArrayLike | RowBlocks,
     unit_size: int,
     *,
     n_clusters: int | None = None,
@@ -198,7 +198,7 @@ def _near_clusters(n_clusters: int) -> int:
 
 
 def sampled_assignment(
-    vectors: ArrayLike | StoredRows,
+    vectors: ArrayLike | RowBlocks,
     unit_size: int,
     *,
     sample_size: int | None = None,

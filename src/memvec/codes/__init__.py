@@ -1,7 +1,7 @@
 """Projections, codes of rotated vectors (signs, balanced, of more bits), and their estimates."""
 
 from memvec.codes._fine import FineCodes, estimate_noise, n_code_bytes
-from memvec.codes._projection import Projection
+from memvec.codes._projection import ProjectedRows, Projection, as_tested
 from memvec.codes._space import CodeSpace, Encoded, Estimates
 
 __all__ = [
@@ -9,7 +9,9 @@ __all__ = [
     "Encoded",
     "Estimates",
     "FineCodes",
+    "ProjectedRows",
     "Projection",
+    "as_tested",
     "estimate_noise",
     "n_code_bytes",
 ]

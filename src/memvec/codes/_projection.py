@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
 from memvec import checks
-from memvec.kernels import StoredRows, blocks, run_blocks
+from memvec.kernels import RowBlocks, StoredRows, UnitRows, blocks, run_blocks
 from memvec.progress import Advance
 from memvec.types import Float32Array, Float64Array, FloatArray, IntArray
 
@@ -163,6 +163,12 @@ class Projection:
         run_blocks(project_some, len(array), _APPLY_BLOCK, threads=threads, done=advance)
         return out
 
+    def of_block(self, block: Float32Array) -> Float32Array:
+        """Return the projected rows of a block of unit rows, in this thread."""
+        out = np.empty((len(block), self.out_dim), dtype=np.float32)
+        self._project(block, out)
+        return out
+
     def _project(self, block: Float32Array, out: Float32Array) -> None:
         # Subtracting before the product keeps the digits that a strong mean would cost after it.
         centred = block - self.mean if self._moves else block
@@ -185,6 +191,52 @@ class Projection:
         """What a projected row must exceed to have a direction."""
         factor = 1.0 if self.basis is None else float(np.linalg.norm(self.basis, axis=0).max())
         return _VANISHED * factor
+
+
+@dataclass(frozen=True, eq=False)
+class ProjectedRows(RowBlocks):
+    """Stored rows that are projected whenever a block of them is read.
+
+    Attributes
+    ----------
+    rows : StoredRows of shape (n_rows, dim)
+    projection : Projection
+
+    Examples
+    --------
+    >>> rows = StoredRows.of(np.eye(3, dtype=np.float32), "int8")
+    >>> centred = ProjectedRows(rows, Projection.fit(rows, center=True))
+    >>> centred[:2].round(2).tolist()
+    [[0.82, -0.41, -0.41], [-0.41, 0.82, -0.41]]
+    """
+
+    rows: StoredRows
+    projection: Projection
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are, and the dimension they are projected to."""
+        return len(self.rows), self.projection.out_dim
+
+    def __getitem__(self, which: Any) -> Float32Array:
+        """Return some of the projected rows."""
+        return self.projection.of_block(self.rows[which])
+
+    def some(self, which: Any) -> ProjectedRows:
+        """Return some of them, none of which is projected yet."""
+        return ProjectedRows(self.rows.some(which), self.projection)
+
+
+def as_tested(rows: StoredRows, projection: Projection | None) -> UnitRows:
+    """Return rows as the tests see them: an array of all, or blocks that are made when read.
+
+    Rows in fewer bytes are not held in float32 besides: what centres them is cheap to repeat.
+    """
+    if projection is None:
+        return rows.unit_rows
+    if rows.is_plain or projection.basis is not None:
+        return projection.apply(rows)
+    return ProjectedRows(rows, projection)
 
 
 def _matrix(rows: object, where: str, dim: int | None = None) -> FloatArray | StoredRows:

@@ -9,7 +9,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.constructions._cut import least_squares
-from memvec.kernels import StoredRows, UnitRows, blocks, run_blocks, solve_units, sum_units
+from memvec.kernels import RowBlocks, UnitRows, blocks, run_blocks, solve_units, sum_units
 from memvec.progress import progress_bar
 from memvec.types import ArrayLike, Float32Array, Float64Array, IntArray
 
@@ -61,7 +61,7 @@ def memory_vector(
 
 
 def memory_vectors(
-    vectors: ArrayLike | StoredRows,
+    vectors: ArrayLike | RowBlocks,
     offsets: ArrayLike,
     *,
     order: ArrayLike | None = None,
@@ -86,7 +86,7 @@ def memory_vectors(
 
     Parameters
     ----------
-    vectors : array_like of shape (n_vectors, dim), or StoredRows
+    vectors : array_like of shape (n_vectors, dim), or RowBlocks
         Unit rows; they are taken as they are, since checking them all would cost a pass.
     offsets : array_like of shape (n_units + 1,)
         Unit u holds the rows ``order[offsets[u]:offsets[u + 1]]``.
@@ -122,7 +122,7 @@ def memory_vectors(
     if ridge > 0 and construction != "ridge":
         raise checks.bad_value("ridge", where, f"0 for construction={construction!r}", ridge)
     rows: UnitRows
-    if isinstance(vectors, StoredRows):
+    if isinstance(vectors, RowBlocks):
         rows = vectors.unit_rows
     else:
         rows = checks.matrix(vectors, "vectors", where).astype(np.float32, copy=False)
@@ -159,9 +159,9 @@ def _read_units(
 ) -> tuple[Float32Array, IntArray, IntArray, int]:
     """Return rows, order and bounds of some units, and the first of them among the bounds.
 
-    Of stored rows, the members of these units alone are read.
+    Of rows in blocks, the members of these units alone are read.
     """
-    if not isinstance(rows, StoredRows):
+    if not isinstance(rows, RowBlocks):
         return rows, members, bounds, first
     own = members[bounds[first] : bounds[last]]
     return rows[own], np.arange(len(own)), bounds[first : last + 1] - bounds[first], 0

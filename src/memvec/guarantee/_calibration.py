@@ -22,7 +22,7 @@ import numpy as np
 from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
 from memvec.guarantee._cascade import Cascade, joint_shares
-from memvec.guarantee._cells import edges_above, lower_end, planted_end, upper_end
+from memvec.guarantee._cells import Cells, lower_end
 from memvec.guarantee._certificate import Certificate, Level
 from memvec.guarantee._evidence import LARGEST_K, Evidence, lowest_known
 from memvec.guarantee._family import FOR_PROMISE, SPARE_WIDTH, Families, ThresholdFamily
@@ -49,17 +49,13 @@ _SHARES = (0.5, 0.9, 0.99, 1.0)
 # Where neighbours are as far as this, as a share of the similarity of the build, a look at the
 # similarity of the build comes first.
 _FAR = 0.5
-# With so many times 1/ε calibration queries, outliers do not set the slack. Cells with fewer are
-# tested at a lower similarity, at most this much below their own.
-_ENOUGH = 5.0
-_MOST_BELOW = 0.15
 # So few vectors are rather visited than searched without a promise.
 _FEW_VECTORS = 10_000
 
 
 @dataclass(frozen=True)
 class _Anchor:
-    """λ of the cell that begins at a similarity; the stages test at `at`."""
+    """λ of the cell that begins at a similarity; the stages were tested at `at`."""
 
     cell: float
     at: float
@@ -112,6 +108,13 @@ class Calibration:
     def n_vectors(self) -> int:
         """Everything that is searched."""
         return sum(len(cascade.vectors) for cascade in self.cascades)
+
+    @cached_property
+    def cells(self) -> Cells:
+        """Which similarities are solved together, and on what evidence."""
+        table, floor = self.table, self.evidence.floor
+        best = None if table is None else table.best_cosines
+        return Cells(best, floor, self.designed_for, self.similarities)
 
     @cached_property
     def _planting(self) -> Planting:
@@ -187,17 +190,14 @@ class Calibration:
 
     def n_calibration_queries(self, similarity: float) -> int:
         """Return how many calibration queries have a match at a similarity; 0 where unknown."""
-        if self.table is None or not self._is_known(similarity):
-            return 0
-        best = self._best_cosines
-        return len(best) - int(np.searchsorted(best, similarity - MATCH_SLACK))
+        return self.cells.n_queries(similarity)
 
     def n_plantable(self, rule: Rule) -> int:
         """Return how many queries would be planted to support a rule."""
         return self._planting.n_plantable(rule)
 
     def _solve_range(self, similarity: float, rule: Rule) -> Plan | None:
-        anchor = self._anchor(similarity, rule, self._is_natural(similarity, rule))
+        anchor = self._anchor(similarity, rule, self.cells.is_natural(similarity, rule))
         lines = self._lines_from(similarity, anchor, rule)
         if lines is None:
             return None
@@ -218,12 +218,12 @@ class Calibration:
     def _solve_lines(self, similarity: float, anchor: _Anchor, rule: Rule) -> Thresholds | None:
         if anchor.value == math.inf:
             return None
-        at = [anchor.at if anchor.natural else similarity]
+        at = [self.cells.tested_at(similarity, rule, natural=anchor.natural)]
         family = self.family(anchor.at, rule.miss_rate, natural=anchor.natural)
         slack = [family.slack(anchor.value)]
         above = anchor.cell if anchor.natural else similarity
-        for point, natural in self._points_above(above, rule):
-            tested_at = self._tested_at(point, rule) if natural else point
+        for point, natural in self.cells.points_above(above, rule):
+            tested_at = self.cells.tested_at(point, rule, natural=natural)
             family = self.family(tested_at, rule.miss_rate, natural=natural)
             enough = self._covered(tested_at, family, at, slack)
             value = self._value_above(point, natural, enough, rule)
@@ -252,7 +252,7 @@ class Calibration:
             failed = ~lines.passes(rows.scores, rows.slopes)
         else:
             # Judged where they were planted, by the line that was solved for them.
-            rows = self._planting.table(anchor.at, rule, FOR_PROMISE)
+            rows = self._planting.table(anchor.cell, rule, FOR_PROMISE)
             failed = np.any(rows.needed(anchor.at) > lines.slack[0], axis=1)
         return self._on_evidence(similarity, lines, rows, failed, rule, planted=not anchor.natural)
 
@@ -311,27 +311,6 @@ class Calibration:
             **evidence,  # type: ignore[arg-type]
         )
 
-    def _points_above(self, similarity: float, rule: Rule) -> list[tuple[float, bool]]:
-        """Return the points above a similarity that are solved at, and which are natural.
-
-        Besides the ends of cells these are both ends of what is natural: planted evidence serves
-        below the lower one, and from the upper one on.
-        """
-        if rule.promise == "high_probability":
-            listed = [one for one in self.similarities if one > similarity]
-            return [(one, True) for one in listed if self._is_natural(one, rule)]
-        low, high = self._natural_range(rule)
-        points = [
-            (edge, low <= edge <= high)
-            for edge in edges_above(similarity)
-            if low <= edge <= high or planted_end(edge) == edge
-        ]
-        if similarity < low <= high:
-            points.append((low, True))
-        if low <= high and similarity < high < 1:
-            points.append((high, False))
-        return sorted(points)
-
     def _covered(
         self, at: float, family: ThresholdFamily, lines: list[float], slack: list[Float64Array]
     ) -> float:
@@ -345,7 +324,7 @@ class Calibration:
 
     def _value_above(self, point: float, natural: bool, enough: float, rule: Rule) -> float:
         """Return λ of a higher point, or less than `enough` where that much will do."""
-        cell = self._cell(point, rule, natural)
+        cell = self.cells.lower_end(point, rule, natural=natural)
         if natural and (cell, rule, natural) not in self._anchors:
             rows, at, since = self._judged(cell, rule)
             needed = self.family(at, rule.miss_rate, natural=True).needed(rows, at)
@@ -355,7 +334,7 @@ class Calibration:
 
     def _anchor(self, similarity: float, rule: Rule, natural: bool) -> _Anchor:
         """Return λ of the cell that a similarity lies in."""
-        cell = self._cell(similarity, rule, natural)
+        cell = self.cells.lower_end(similarity, rule, natural=natural)
         key = (cell, rule, natural)
         return self._anchors.get(key, lambda: self._solve_cell(cell, rule, natural))
 
@@ -366,7 +345,8 @@ class Calibration:
             # Its confidence would be one over the draw of a seed.
             return _Anchor(cell, cell, math.inf, natural)
         else:
-            rows, at, since = self._planting.table(cell, rule, FOR_PROMISE), cell, None
+            rows, since = self._planting.table(cell, rule, FOR_PROMISE), None
+            at = self.cells.tested_at(cell, rule, natural=False)
         needed = self.family(at, rule.miss_rate, natural=natural).needed(rows, at)
         return _Anchor(cell, at, rows.solve(needed, rule.holds, since), natural)
 
@@ -376,63 +356,8 @@ class Calibration:
         These are rows, where they are tested, and up to which similarity a promise must hold.
         """
         assert self.table is not None
-        rows, at = self.table.above(cell), self._tested_at(cell, rule)
-        if rule.promise == "high_probability":
-            return rows, at, None
-        return rows, at, min(upper_end(cell), self._natural_range(rule)[1])
-
-    def _cell(self, similarity: float, rule: Rule, natural: bool) -> float:
-        """Return the lower end of the cell that a similarity is solved with."""
-        if rule.promise == "high_probability":
-            return similarity
-        if natural:
-            return max(lower_end(similarity), self._natural_range(rule)[0])
-        return planted_end(similarity) or similarity
-
-    def _tested_at(self, similarity: float, rule: Rule) -> float:
-        """Return the similarity at which the stages test for the natural cell of another.
-
-        Few queries allow for few misses or none, so that outliers set λ. An outlier scores low on
-        its unit however near it is: the higher the similarity tested at, the more slack it needs,
-        and all other units have as much. So cells with few queries are tested at the similarity
-        of the build, and lower similarities, which take their lines, pay little for them.
-        """
-        cell = self._cell(similarity, rule, natural=True)
-        if rule.promise == "high_probability":
-            return cell
-        enough, best = math.ceil(_ENOUGH / rule.miss_rate), self._best_cosines
-        if len(best) < enough:
-            return cell
-        known = lower_end(min(float(best[-enough]) + MATCH_SLACK, 1.0))
-        if cell <= known:
-            return cell
-        lowest = max(self._natural_range(rule)[0], cell - _MOST_BELOW)
-        return max(min(known, self.designed_for), lowest)
-
-    def _is_known(self, similarity: float) -> bool:
-        """Tell whether all matches of the calibration queries were looked for."""
-        return similarity >= self.evidence.floor
-
-    def _is_natural(self, similarity: float, rule: Rule) -> bool:
-        """Tell whether enough calibration queries have matches at a similarity."""
-        low, high = self._natural_range(rule)
-        return low <= similarity <= high
-
-    def _natural_range(self, rule: Rule) -> tuple[float, float]:
-        """Return between which similarities enough calibration queries have matches."""
-        needed = rule.queries_needed
-        if self.table is None or len(self._best_cosines) < needed:
-            return math.inf, -math.inf
-        highest = float(self._best_cosines[-needed]) + MATCH_SLACK
-        return max(self.evidence.floor, 0.0), min(highest, 1.0)
-
-    @cached_property
-    def _best_cosines(self) -> Float64Array:
-        """The cosine of each calibration query's best match, rising."""
-        assert self.table is not None
-        best = np.full(int(self.table.queries.max(initial=-1)) + 1, -2.0)
-        np.maximum.at(best, self.table.queries, self.table.cosines)
-        return np.sort(best)
+        rows, at = self.table.above(cell), self.cells.tested_at(cell, rule, natural=True)
+        return rows, at, self.cells.judged_up_to(cell, rule)
 
     def _solve_best(self, k: int, rule: Rule) -> Plan | None:
         if self.table is None or k > LARGEST_K:

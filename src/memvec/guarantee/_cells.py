@@ -1,11 +1,13 @@
-"""Cells of similarities: thresholds are solved for a cell at a time."""
+"""Cells of similarities: thresholds are solved for a cell at a time, on the evidence it has."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
+from memvec.guarantee._bounds import Rule
 from memvec.kernels import MATCH_SLACK
 from memvec.types import Float32Array, Float64Array, IntArray
 
@@ -18,6 +20,10 @@ _HALVINGS = int(math.log2(1 / (_HUNDREDTHS * MATCH_SLACK)))
 # Planted matches serve cells of 0.05, until the noise begins to vanish.
 _PLANTED_WIDTH = 0.05
 _NEAR_COPIES = 0.95
+# With so many times 1/ε calibration queries, outliers do not set the slack. Cells with fewer are
+# tested at a lower similarity, at most this much below their own.
+_ENOUGH = 5.0
+_MOST_BELOW = 0.15
 
 
 def _edges() -> Float64Array:
@@ -93,3 +99,108 @@ def sizes_of_strata(falling: Float32Array | Float64Array) -> IntArray:
 
 def _cell(similarity: float) -> int:
     return int(np.searchsorted(EDGES, similarity + _ROUNDING, side="right")) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Which cell a similarity is solved with, where the stages test for it, and on what evidence.
+
+    Natural cells rest on the matches of calibration queries, wherever enough of them have some; the
+    others rest on planted matches.
+
+    Attributes
+    ----------
+    best_cosines : ndarray of shape (n_queries,) or None
+        The cosine of each calibration query's best match, rising; None where there are no queries.
+    floor : float
+        Below this similarity not all matches are known.
+    designed_for : float
+        The similarity of the build.
+    listed : tuple of float
+        Those that "high_probability" is promised for; each is a cell of its own.
+    """
+
+    best_cosines: Float64Array | None
+    floor: float
+    designed_for: float
+    listed: tuple[float, ...]
+
+    def n_queries(self, similarity: float) -> int:
+        """Return how many calibration queries have a match at a similarity; 0 where unknown."""
+        if self.best_cosines is None or similarity < self.floor:
+            return 0
+        below = np.searchsorted(self.best_cosines, similarity - MATCH_SLACK)
+        return len(self.best_cosines) - int(below)
+
+    def natural_range(self, rule: Rule) -> tuple[float, float]:
+        """Return between which similarities enough calibration queries have matches."""
+        best, needed = self.best_cosines, rule.queries_needed
+        if best is None or len(best) < needed:
+            return math.inf, -math.inf
+        return max(self.floor, 0.0), min(float(best[-needed]) + MATCH_SLACK, 1.0)
+
+    def is_natural(self, similarity: float, rule: Rule) -> bool:
+        """Tell whether enough calibration queries have matches at a similarity."""
+        low, high = self.natural_range(rule)
+        return low <= similarity <= high
+
+    def lower_end(self, similarity: float, rule: Rule, *, natural: bool) -> float:
+        """Return the lower end of the cell that a similarity is solved with."""
+        if rule.promise == "high_probability":
+            return similarity
+        if natural:
+            return max(lower_end(similarity), self.natural_range(rule)[0])
+        return planted_end(similarity) or similarity
+
+    def judged_up_to(self, cell: float, rule: Rule) -> float | None:
+        """Return up to which similarity the promise of a natural cell must hold; None for its own.
+
+        Beyond the natural range too few queries are left to tell.
+        """
+        if rule.promise == "high_probability":
+            return None
+        return min(upper_end(cell), self.natural_range(rule)[1])
+
+    def points_above(self, similarity: float, rule: Rule) -> list[tuple[float, bool]]:
+        """Return the points above a similarity that are solved at, and which are natural.
+
+        Besides the ends of cells these are both ends of what is natural: planted evidence serves
+        below the lower one, and from the upper one on.
+        """
+        if rule.promise == "high_probability":
+            listed = [one for one in self.listed if one > similarity]
+            return [(one, True) for one in listed if self.is_natural(one, rule)]
+        low, high = self.natural_range(rule)
+        points = [
+            (edge, low <= edge <= high)
+            for edge in edges_above(similarity)
+            if low <= edge <= high or planted_end(edge) == edge
+        ]
+        if similarity < low <= high:
+            points.append((low, True))
+        if low <= high and similarity < high < 1:
+            points.append((high, False))
+        return sorted(points)
+
+    def tested_at(self, similarity: float, rule: Rule, *, natural: bool) -> float:
+        """Return the similarity at which the stages test for another.
+
+        Few queries allow for few misses or none, so that outliers set λ. An outlier scores low on
+        its unit however near it is: the higher the similarity tested at, the more slack it needs,
+        and all other units have as much. So natural cells with few queries are tested at the
+        similarity of the build, and lower similarities, which take their lines, pay little for
+        them. Of planted matches there are enough everywhere.
+        """
+        if not natural:
+            return similarity
+        cell = self.lower_end(similarity, rule, natural=True)
+        if rule.promise == "high_probability":
+            return cell
+        enough, best = math.ceil(_ENOUGH / rule.miss_rate), self.best_cosines
+        if best is None or len(best) < enough:
+            return cell
+        known = lower_end(min(float(best[-enough]) + MATCH_SLACK, 1.0))
+        if cell <= known:
+            return cell
+        lowest = max(self.natural_range(rule)[0], cell - _MOST_BELOW)
+        return max(min(known, self.designed_for), lowest)

@@ -111,6 +111,13 @@ class CalibrationTable:
         """The same rows, the most similar first."""
         return self.rows(np.argsort(-self.cosines, kind="stable"))
 
+    @cached_property
+    def best_cosines(self) -> Float64Array:
+        """The cosine of each calibration query's best match, rising; −2 where none is known."""
+        best = np.full(int(self.queries.max(initial=-1)) + 1, -2.0)
+        np.maximum.at(best, self.queries, self.cosines)
+        return np.sort(best)
+
     def above(self, similarity: float) -> CalibrationTable:
         """Return the rows that match at a similarity, the most similar first; nothing is copied."""
         ranked = self.by_cosine

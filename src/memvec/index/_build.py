@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memvec import checks
-from memvec.codes import Projection
+from memvec.codes import Projection, as_tested
 from memvec.guarantee import Guarantee, gather_evidence, reserve_size
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
@@ -47,14 +47,15 @@ def build_parts(
 ) -> IndexParts:
     """Design, assign, encode and calibrate; `queries` are unit rows."""
     reserve = _drawn_reserve(rows, queries, config) if held_out is None else held_out
+    outside = _outside(rows, reserve)
     trials = None
     if config.center == "auto" or leaves_units_open(config):
-        trials = Trials(rows, _outside(rows, reserve), promise.similarity, config.seed)
+        trials = Trials(rows, outside, promise.similarity, config.seed)
     config = design_centring(config, rows.shape, trials, costs, promise.guarantee)
-    projection = _fit_projection(rows, reserve, config)
-    tested = rows.unit_rows if projection is None else projection.apply(rows)
+    projection = _fit_projection(rows, outside, config)
+    tested = as_tested(rows, projection)
     similarity, miss_rate = promise.similarity, promise.miss_rate
-    chosen = design_index(tested, rows.unit_rows, similarity, miss_rate, config, costs, trials)
+    chosen = design_index(tested, rows, outside, similarity, miss_rate, config, costs, trials)
     design = dataclasses.replace(
         chosen,
         dim=rows.shape[1],
@@ -96,7 +97,7 @@ def _reserve_size(rows: StoredRows, queries: Float32Array | None, config: IndexC
     return reserve_size(*rows.shape) if queries is None else 0
 
 
-def _fit_projection(rows: StoredRows, reserve: IntArray, config: IndexConfig) -> Projection | None:
+def _fit_projection(rows: StoredRows, among: IntArray, config: IndexConfig) -> Projection | None:
     """Fit the projection, on rows that are not calibrated on."""
     if not config.projects:
         return None
@@ -106,7 +107,7 @@ def _fit_projection(rows: StoredRows, reserve: IntArray, config: IndexConfig) ->
         center=config.center is True,
         whiten=config.whiten,
         seed=config.seed,
-        among=_outside(rows, reserve),
+        among=among,
     )
 
 

@@ -14,7 +14,7 @@ from memvec.assignment import (
     second_units,
     two_step_assignment,
 )
-from memvec.codes import Projection
+from memvec.codes import Projection, as_tested
 from memvec.constructions import memory_vectors
 from memvec.index._config import KMEANS_RULES, IndexConfig
 from memvec.kernels import StoredRows, UnitRows, blocks, run_blocks, some_rows
@@ -55,25 +55,26 @@ def build_units(
         Rows that end the last unit, which is never tested.
     projection : Projection or None
         What made `tested` of `rows`.
-    tested : array or StoredRows of shape (n_vectors, tested_dim)
+    tested : array or RowBlocks of shape (n_vectors, tested_dim)
         The rows as the tests see them; `rows` themselves where there is no projection.
 
     Returns
     -------
     units : Units
-    tested : array or StoredRows of shape (n_vectors, tested_dim)
+    tested : array or RowBlocks of shape (n_vectors, tested_dim)
         In the order of the units.
     """
     inside = np.setdiff1d(np.arange(len(rows)), reserve, assume_unique=True)
     assignment = _assign(tested, inside, config, progress)
     keys = np.concatenate([inside[assignment.order], reserve])
     vectors = rows.some(keys)
-    tested = vectors.unit_rows if projection is None else some_rows(tested, keys)
+    projected = isinstance(tested, np.ndarray) and projection is not None
+    tested = some_rows(tested, keys) if projected else as_tested(vectors, projection)
     n_inside, offsets = len(inside), assignment.offsets
     seconds = np.empty(0, dtype=np.int64)
     if config.units_per_vector == 2:
         moved = [keys, vectors.data, *([] if vectors.is_plain else [vectors.scales])]
-        moved += [tested] if isinstance(tested, np.ndarray) and projection is not None else []
+        moved += [tested] if isinstance(tested, np.ndarray) and projected else []
         members = some_rows(tested, slice(n_inside))
         inside_arrays = [array[:n_inside] for array in moved]
         near = assignment.near_units

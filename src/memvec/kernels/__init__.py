@@ -41,6 +41,7 @@ from memvec.kernels._search import (
 from memvec.kernels._solve import EIGENVALUE_CUT
 from memvec.kernels._stored import (
     ROW_TYPES,
+    RowBlocks,
     StoredRows,
     UnitRows,
     are_stored_rows,
@@ -71,6 +72,7 @@ __all__ = [
     "UNIT_STAGE",
     "WORD",
     "Room",
+    "RowBlocks",
     "StoredRows",
     "UnitRows",
     "are_stored_rows",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, cast, get_args
@@ -60,8 +61,33 @@ def _fill_rounded(rows, unit_rows):
     _fill_unit_rows(rows, scales, unit_rows)
 
 
+class RowBlocks(ABC):
+    """Unit rows for those who read them in blocks: an item is float32, the whole need not be."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, int]:
+        """How many rows there are, and their dimension."""
+
+    @abstractmethod
+    def __getitem__(self, which: Any) -> Float32Array:
+        """Return some rows as an array."""
+
+    @abstractmethod
+    def some(self, which: Any) -> RowBlocks:
+        """Return some rows, held as these are."""
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def unit_rows(self) -> UnitRows:
+        """The rows: an array where they are held as one."""
+        return self
+
+
 @dataclass(frozen=True, eq=False)
-class StoredRows:
+class StoredRows(RowBlocks):
     """Unit rows as they are stored, and as what they stand for: an item of it is float32.
 
     A row of float32 is stored as it is. Otherwise its entries are divided by the largest magnitude
@@ -123,9 +149,6 @@ class StoredRows:
             rows = checks.unit_rows(block, name, where, first_row=start, copy=False, scale=scale)
             data[start : start + _BLOCK_ROWS] = stored_data(rows, dtype)
         return cls.read(data)
-
-    def __len__(self) -> int:
-        return len(self.data)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -190,12 +213,6 @@ class StoredRows:
         starts = range(0, len(self), _BLOCK_ROWS)
         return np.concatenate([self[start : start + _BLOCK_ROWS] @ vector for start in starts])
 
-    def drawn(self, most: int, seed: list[int]) -> Float32Array:
-        """Return some rows as unit rows, drawn at random where there are more than enough."""
-        if len(self) <= most:
-            return self[:]
-        return self[np.sort(np.random.default_rng(seed).choice(len(self), most, replace=False))]
-
     def own_scores(self, left: IntArray, right: IntArray) -> Float64Array:
         """Return the canonical scores of pairs of these rows."""
         return canonical_score_pairs(self, self, left, right)
@@ -212,17 +229,17 @@ class StoredRows:
 
 
 # Unit rows whose blocks are float32 arrays, and that may not be one themselves.
-UnitRows: TypeAlias = Float32Array | StoredRows
+UnitRows: TypeAlias = Float32Array | RowBlocks
 
 
 def some_rows(rows: UnitRows, which: Any) -> UnitRows:
     """Return some unit rows, as they are held."""
-    return rows.some(which) if isinstance(rows, StoredRows) else rows[which]
+    return rows.some(which) if isinstance(rows, RowBlocks) else rows[which]
 
 
 def checked_unit_rows(value: object, name: str, where: str) -> UnitRows:
-    """Return rows of norm 1: stored ones, or those of an array, which is copied only if need be."""
-    if isinstance(value, StoredRows):
+    """Return rows of norm 1: blocks of them, or those of an array, copied only if need be."""
+    if isinstance(value, RowBlocks):
         return value.unit_rows
     return checks.unit_rows(value, name, where, copy=False)
 
