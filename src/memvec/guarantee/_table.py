@@ -185,7 +185,8 @@ class CalibrationTable:
             Which rows do not pass.
         """
         pairs = float(self.copies @ failed) / max(float(self.copies.sum()), 1.0)
-        return float(self.weights @ failed), pairs
+        # Rounded once: a BLAS product adds in an order that depends on the processor.
+        return math.fsum(self.weights[failed]), pairs
 
     def solve(self, needed: Float64Array, holds: Holds, since: float | None = None) -> float:
         """Return the smallest λ with which a rule holds.
