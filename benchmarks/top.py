@@ -61,9 +61,7 @@ def run(
                 },
             }
             rows += _rows(contenders, judging[1], k, rounds, cpu_time)
-    title = (
-        f"The k nearest of {len(vectors):,} {asked.name}, {N_QUERIES // 2:,} queries, one thread"
-    )
+    title = f"The k nearest of {len(vectors):,} {asked.name}, {TIMED:,} queries, one thread"
     print_table(title, ["k", "contender", "recall", "mean ms", "median ms"], rows)
 
 
