@@ -213,7 +213,9 @@ def test_apply_is_the_same_for_any_threads_type_and_scale():
     assert sum(seen) == 3000
     np.testing.assert_array_equal(projection.apply(rows, threads=3), found)
     np.testing.assert_allclose(projection.apply(1e30 * rows), found, atol=1e-6)
-    np.testing.assert_allclose(projection.apply(rows[:40].astype(float).tolist()), found[:40])
+    # A BLAS product of fewer rows may add in another order: a float32 near 1 is off by 1e-7.
+    listed = projection.apply(rows[:40].astype(float).tolist())
+    np.testing.assert_allclose(listed, found[:40], atol=1e-6)
     for row in range(0, 3000, 500):
         alone = projection.apply(rows[row : row + 1])
         np.testing.assert_allclose(alone[0], found[row], atol=1e-6)

@@ -12,7 +12,7 @@ from paper.match_ranks import (
     units_without_queries,
     wanted_ids,
 )
-from paper.quality_curves import SearchedUnits, kmeans_variants, paper_config
+from paper.quality_curves import SearchedUnits, kmeans_variants, paper_config, search_units
 from paper.retrieval_sets import RetrievalSet, made_up_views
 
 
@@ -38,7 +38,7 @@ def test_queries_are_not_their_own_match(objects):
 def test_query_is_left_out_of_the_memory_vector_of_its_unit(objects, construction):
     config = paper_config("random", construction, 5, seed=0)
     units = units_without_queries(objects, config)
-    plain = SearchedUnits.of_index(Index.build(objects.vectors, config=config), objects.queries)
+    plain = search_units(objects, config)
     for query in range(4):
         unit = units.labels[query]
         changed = np.flatnonzero(units.scores[query] != plain.scores[query])

@@ -206,7 +206,7 @@ class ProjectedRows(RowBlocks):
     --------
     >>> rows = StoredRows.of(np.eye(3, dtype=np.float32), "int8")
     >>> centred = ProjectedRows(rows, Projection.fit(rows, center=True))
-    >>> centred[:2].round(2).tolist()
+    >>> centred[:2].astype(float).round(2).tolist()
     [[0.82, -0.41, -0.41], [-0.41, 0.82, -0.41]]
     """
 

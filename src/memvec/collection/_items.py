@@ -157,7 +157,12 @@ def largest_integer(catalog: Catalog) -> int:
     # Every text comes after every integer, in the index too.
     sql = "SELECT id FROM items WHERE deleted = 0 AND id < '' ORDER BY id DESC LIMIT 1"
     largest: list[tuple[Any, ...]] = catalog.rows(sql)
-    return int(largest[0][0]) if largest else -1
+    if not largest:
+        return -1
+    [(found,)] = largest
+    if not isinstance(found, int):
+        raise damaged(catalog.path, f"an id is {found!r}, neither an integer nor a text")
+    return found
 
 
 def fresh_ids(catalog: Catalog, n_rows: int, where: str) -> list[Id]:

@@ -30,7 +30,7 @@ _SELDOM, _OFTEN = 12, 2
 # Which queries of a large batch are looked at is settled before anything is seen of them.
 _LARGE_BATCH, _IN_BATCHES = 500, 6
 # Of a very large one so many are enough: more would take longer than a GPU takes to search.
-_MOST_OF_BATCH = 256
+_MOST_OF_BATCH = 640
 # What is seen of so many is worked out together.
 _AT_ONCE = 96
 # Hits drawn besides the first, until one needs less slack than there is.
@@ -157,7 +157,7 @@ class Monitor:
         """Count queries; return which of them to look at, and which to compare.
 
         One in twelve is looked at, of large batches one in six, and where the last ones are
-        suspicious one in two, but of a batch about 256 at most; gaps are drawn. A share of all is
+        suspicious one in two, but of a batch about 640 at most; gaps are drawn. A share of all is
         compared, evenly over time.
         """
         with self._lock:
