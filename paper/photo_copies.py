@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from memvec.errors import FileFormatError
+
 N_COPIES = 3
 # Each copy is turned by up to so many degrees, cut to a share of each side, and saved anew.
 _MOST_DEGREES = 5.0
@@ -17,8 +19,6 @@ _QUALITIES = (20, 51)
 
 def with_copies(paths: Sequence[str], folder: Path) -> list[str]:
     """Return each photograph followed by its copies, which are made in a folder unless there."""
-    from PIL import Image
-
     folder.mkdir(parents=True, exist_ok=True)
     found: list[str] = []
     for number, path in enumerate(paths):
@@ -28,12 +28,21 @@ def with_copies(paths: Sequence[str], folder: Path) -> list[str]:
             if not made.is_file():
                 rng = np.random.default_rng([number, copy])
                 part = made.with_suffix(".part")
-                with Image.open(path) as photo:
-                    altered = _altered(photo.convert("RGB"), rng)
+                altered = _altered(_opened(path), rng)
                 altered.save(part, format="JPEG", quality=int(rng.integers(*_QUALITIES)))
                 part.replace(made)
             found.append(str(made))
     return found
+
+
+def _opened(path: str) -> Any:
+    from PIL import Image
+
+    try:
+        with Image.open(path) as photo:
+            return photo.convert("RGB")
+    except OSError as error:
+        raise FileFormatError(f"{path} cannot be described: {error}") from error
 
 
 def _altered(photo: Any, rng: np.random.Generator) -> Any:
