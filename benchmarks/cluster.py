@@ -55,6 +55,7 @@ def run(
 @contextmanager
 def _started(cpus: int) -> Iterator[None]:
     ray.init(
+        address="local",  # a cluster of its own, whatever runs beside it
         num_cpus=cpus,
         object_store_memory=_STORE_BYTES,
         include_dashboard=False,
