@@ -1,4 +1,4 @@
-"""An index, a collection, a library of photographs and a descriptor: none is taken for another."""
+"""Indexes, collections, shards, photo libraries and descriptors: none is taken for another."""
 
 import os
 from pathlib import Path
@@ -9,6 +9,7 @@ from click.testing import CliRunner
 from PIL import Image
 
 import memvec
+from memvec import cluster
 from memvec.cli import main
 from memvec.collection import check_collection, repair_collection
 from memvec.errors import MemvecError
@@ -27,6 +28,7 @@ MODEL = Triangulation.fit([np.random.default_rng(0).standard_normal((300, 8))], 
 MAKERS = {
     Kind.INDEX: lambda path: memvec.Index.build(ROWS).save(path),
     Kind.COLLECTION: lambda path: memvec.open(path, dim=8).close(),
+    Kind.SHARDS: lambda path: cluster.open(path, shards=2, dim=8, local=True).close(),
     Kind.LIBRARY: lambda path: PhotoLibrary.create(path, MODEL, similarity=0.5).close(),
     Kind.DESCRIPTOR: lambda path: save_descriptor(MODEL, path),
 }
@@ -36,6 +38,7 @@ OPENERS = {
     "memvec.open, reading": (Kind.COLLECTION, lambda path: memvec.open(path, read_only=True)),
     "check_collection": (Kind.COLLECTION, check_collection),
     "repair_collection": (Kind.COLLECTION, repair_collection),
+    "cluster.open": (Kind.SHARDS, lambda path: cluster.open(path, local=True)),
     "PhotoLibrary.open": (Kind.LIBRARY, PhotoLibrary.open),
     "open_descriptor": (Kind.DESCRIPTOR, open_descriptor),
 }

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import naive
 from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.evaluation import _ground_truth, exact_range, exact_self_range, exact_top_k
+from strategies import cloud
 
 SQUARE = [[1, 0], [3, 4], [0, 2]]
 
@@ -42,6 +43,24 @@ def test_dtypes_are_int64_and_float32():
     found, top = exact_range(SQUARE, SQUARE, 0.5), exact_top_k(SQUARE, SQUARE, 1)
     assert [found.offsets.dtype, found.ids.dtype, top.ids.dtype] == [np.int64] * 3
     assert [found.scores.dtype, top.scores.dtype] == [np.float32] * 2
+
+
+def test_scores_of_float64_are_canonical_to_the_last_bit():
+    rows = cloud(3, n=40, dim=21, near=0.3)
+    found = exact_range(rows, rows[:5], 0.2, dtype="float64")
+    assert found.scores.dtype == np.float64
+    query_of = np.repeat(np.arange(5), np.diff(found.offsets))
+    expected = [
+        naive.canonical_score(rows[q], rows[i]) for q, i in zip(query_of, found.ids, strict=True)
+    ]
+    assert found.scores.tolist() == expected
+    rounded = exact_range(rows, rows[:5], 0.2)
+    np.testing.assert_array_equal(rounded.scores, found.scores.astype(np.float32))
+
+
+def test_scores_of_another_dtype_are_refused():
+    with pytest.raises(InvalidValueError, match="'dtype' parameter of exact_range must be one of"):
+        exact_range(SQUARE, SQUARE, 0.5, dtype="float16")
 
 
 def test_single_query_gives_one_row():

@@ -256,13 +256,42 @@ def solve(macros, grams, n_units, cut, weights, easy):
         weights[unit] = np.linalg.solve(gram, np.ones(len(gram))) if solved else 0
 
 
+def weights(macros, rows, dim, order, offsets, n_units, cut, found, easy):
+    for unit in range(n_units):
+        slots = np.arange(offsets[unit], offsets[unit + 1])
+        members = np.asarray(rows, dtype=np.float64)[np.asarray(order)[slots]]
+        gram = members @ members.T
+        solved = 0 < len(slots) <= macros["MOST"]
+        solved = solved and naive.least_pivot(gram) > cut * np.trace(gram)
+        easy[unit] = solved
+        found[slots] = np.linalg.solve(gram, np.ones(len(gram))) if solved else 0
+
+
+def combine(macros, rows, dim, order, offsets, n_units, given, vectors):
+    for unit in range(n_units):
+        vectors[unit] = 0
+        for slot in range(offsets[unit], offsets[unit + 1]):
+            weight = 1 if given is None else given[slot]
+            vectors[unit] += weight * np.asarray(rows)[order[slot]]
+
+
+def nearest(macros, products, n_rows, n_units, n_real, first_unit, best, labels):
+    scores = np.asarray(products, dtype=np.float32)[:, :n_real]
+    highest, unit = scores.max(axis=1), scores.argmax(axis=1)
+    better = highest > best
+    best[better], labels[better] = highest[better], first_unit + unit[better]
+
+
 TWINS = {
     "above": above,
+    "combine": combine,
     "encode": encode,
     "join": join,
     "members": members,
+    "nearest": nearest,
     "scan": scan,
     "scores": score,
     "solve": solve,
     "store": store,
+    "weights": weights,
 }

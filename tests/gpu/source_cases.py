@@ -10,7 +10,7 @@ from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import InvalidValueError
 from memvec.guarantee import Thresholds
-from memvec.kernels import N_STAGES
+from memvec.kernels import ANYTHING, N_STAGES
 
 DIM = 96
 #: Every layout that a card has to deal with.
@@ -67,10 +67,12 @@ def assert_same_answers(index, moved):
     for level in ("model", "exact"):
         here = index.range_search(asked, 0.75, guarantee=level)
         assert_same(here, moved.range_search(asked, 0.75, guarantee=level))
-    for k in (1, 12):
-        here, there = index.search(asked, k), moved.search(asked, k)
-        np.testing.assert_array_equal(here.ids, there.ids)
-        np.testing.assert_array_equal(here.scores, there.scores)
+    for k in (1, 12, 60, 400):
+        for level in (None, "exact"):
+            here = index.search(asked, k, guarantee=level)
+            there = moved.search(asked, k, guarantee=level)
+            np.testing.assert_array_equal(here.ids, there.ids)
+            np.testing.assert_array_equal(here.scores, there.scores)
     for verify in (True, False):
         here = index.contains(asked, 0.75, verify=verify)
         np.testing.assert_array_equal(here, moved.contains(asked, 0.75, verify=verify))
@@ -78,6 +80,27 @@ def assert_same_answers(index, moved):
     told = moved.explain(queries[0], int(moved.range_search(queries[0]).ids[0]))
     assert told.returned
     assert moved.measure(queries, 0.75).n_missed == index.measure(queries, 0.75).n_missed
+
+
+def assert_same_nearest(dtype):
+    """The nearest of a calibrated index, by ranges and where these hold too few."""
+    rng = np.random.default_rng(9)
+    centres = naive.unit_rows(rng.standard_normal((40, DIM)))
+    rows, asked, queries = (around(centres, 0.06, seed, n) for seed, n in enumerate((900, 300, 40)))
+    queries = np.concatenate([queries, naive.unit_rows(rng.standard_normal((9, DIM)))])
+    index = Index.build(
+        rows, similarity=0.7, dtype=dtype, queries=asked, config=CONFIGS["whole codes"],
+        progress=False,
+    )  # fmt: skip
+    moved = index.to("cuda")
+    for k in (1, 10, 60):
+        plan = index.search(queries[:0], k).certificate
+        assert plan.source == "queries"
+        assert not plan.complete
+        for some in (queries, queries[:1], queries[-1:]):
+            here, there = index.search(some, k), moved.search(some, k)
+            np.testing.assert_array_equal(here.ids, there.ids)
+            np.testing.assert_array_equal(here.scores, there.scores)
 
 
 def assert_same_filters(index, moved):
@@ -89,6 +112,12 @@ def assert_same_filters(index, moved):
         allowed = rng.random(len(index)) < share
         given = queries, 0.75, thresholds, None, allowed
         assert_found_the_same(index.source.search(*given), moved.source.search(*given))
+        everything = index.source.compare_all(queries, ANYTHING, allowed=allowed)
+        for k in (3, 90):
+            best = moved.source.best_of_all(queries, k, allowed=allowed).best(k)
+            for here, there in zip(everything.best(k), best, strict=True):
+                np.testing.assert_array_equal(here.ids, there.ids)
+                np.testing.assert_array_equal(here.scores, there.scores)
 
 
 def assert_found_the_same(here, there):
@@ -123,3 +152,54 @@ def assert_takes_arrays(index, moved, on_card):
     assert_same(index.range_search(queries, 0.75), found)
     with pytest.raises(InvalidValueError, match=rf"'queries' .* \({DIM},\). Got shape \(2, 3\)"):
         moved.range_search(on_card(rows[:2, :3]))
+
+
+def one_range(index):
+    _, queries = rows_and_queries()
+    return index.range_search(queries[0], 0.75, shadow=0.0).ids.tolist()
+
+
+def many_ranges(index):
+    _, queries = rows_and_queries()
+    return index.range_search(queries, 0.75, shadow=0.0).ids.tolist()
+
+
+def nearest(index):
+    _, queries = rows_and_queries()
+    return index.search(queries, 5, guarantee="exact").ids.tolist()
+
+
+def pairs(index):
+    return index.self_join(0.75, progress=False).left.tolist()
+
+
+#: What an interrupt may end.
+WORKS = (one_range, many_ranges, nearest, pairs)
+
+
+def interrupt(index, work, card_type, monkeypatch, n_kernels):
+    """Interrupt some work after so many kernels."""
+    launch, left = card_type.launch, [n_kernels]
+
+    def interrupted(*given, **more):
+        left[0] -= 1
+        if left[0] < 0:
+            raise KeyboardInterrupt
+        return launch(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(card_type, "launch", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            work(index)
+
+
+def assert_survives_interrupts(work, card_type, monkeypatch):
+    """The next answer after an interrupt is the one of before."""
+    index = index_of("whole codes")
+    expected = work(index.to("cuda"))
+    assert expected
+    for n_kernels in range(2):
+        moved = index.to("cuda")
+        for _ in range(2):
+            interrupt(moved, work, card_type, monkeypatch, n_kernels)
+        assert work(moved) == work(moved) == expected

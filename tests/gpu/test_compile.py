@@ -25,7 +25,7 @@ COMPILED = [
     *(("join_popcount", arch, 2048) for arch in ("sm_75", "sm_80", "sm_90a")),
     *(
         (name, arch, 256)
-        for name in ("above", "scores", "solve", "store")
+        for name in ("above", "combine", "nearest", "scores", "solve", "store", "weights")
         for arch in ("sm_80", "sm_90a")
     ),
     *(("join_mma", "sm_80", 2048), ("encode", "sm_75", 2048), ("scan", "sm_80", 1536)),
@@ -154,7 +154,7 @@ def test_compiler_that_does_not_know_an_architecture_is_named():
 @pytest.mark.parametrize(
     ("kernel", "length", "expected"),
     [
-        ("join", 256, "one of 'above', 'encode', 'join_mma'"),
+        ("join", 256, "one of 'above', 'combine', 'encode'"),
         ("scan", 62, "an integer >= 64"),
         ("scan", 257, "an even number in \\[64, 2048\\]"),
         ("scan", 2050, "an even number in \\[64, 2048\\]. Got 2050"),

@@ -1,5 +1,6 @@
 """What needs a card: every kernel against its twin. Run by `make test-gpu`."""
 
+import gc
 import threading
 
 import numpy as np
@@ -7,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 
 import naive
-from gpu import build_cases, source_cases
+from gpu import build_cases, collection_cases, kmeans_cases, page, source_cases
 from gpu.codes_made import balanced_codes, common_counts, join_case
-from memvec import gpu
+from memvec import IndexConfig, gpu
 from memvec.codes import CodeSpace
 from memvec.errors import (
     DeviceError,
@@ -18,6 +19,7 @@ from memvec.errors import (
     InvalidValueError,
     MissingExtraError,
 )
+from memvec.gpu._kmeans import _Nearest
 from memvec.gpu._solve import solve_grams
 from memvec.gpu._units import rows_on_card
 from memvec.kernels import StoredRows, canonical_score_pairs
@@ -303,6 +305,31 @@ def test_weights_of_members_are_those_of_the_twin(card, cupy, size):
     assert not weights.get()[~chosen].any()
 
 
+def test_kmeans_finds_the_clusters(card, cupy):
+    kmeans_cases.assert_finds_clusters(cupy.asarray, card)
+
+
+def test_memory_vectors_are_those_of_the_cpu(card, cupy):
+    kmeans_cases.assert_memory_vectors(cupy.asarray, card)
+
+
+@pytest.mark.parametrize("n_units", [5, 8, 300])
+def test_nearest_unit_is_that_of_the_twin(card, cupy, n_units):
+    rng = np.random.default_rng(n_units)
+    rows = naive.unit_rows(rng.standard_normal((1000, 64)))
+    vectors = naive.unit_rows(rng.standard_normal((n_units, 64)))
+    vectors[3] = vectors[1]  # the first of equal ones is taken
+    nearest = _Nearest(cupy.asarray(rows), card)
+    nearest.see(cupy.asarray(vectors), 0)
+    scores = rows @ vectors.T
+    found, labels = nearest.best.get(), nearest.labels.get()
+    np.testing.assert_allclose(found, scores.max(axis=1), atol=2e-3)
+    np.testing.assert_allclose(scores[np.arange(1000), labels], scores.max(axis=1), atol=4e-3)
+    assert not (labels == 3).any()
+    nearest.see(cupy.asarray(rows[:9]), n_units)
+    assert (nearest.labels.get()[:9] == n_units + np.arange(9)).all()
+
+
 @pytest.mark.parametrize("name", source_cases.CONFIGS)
 def test_answers_are_those_of_the_cpu(card, name):
     index = source_cases.index_of(name)
@@ -317,6 +344,11 @@ def test_answers_of_stored_rows_are_those_of_the_cpu(card, dtype):
     index = source_cases.index_of("whole codes", dtype)
     source_cases.assert_same_answers(index, index.to("cuda:0"))
     source_cases.assert_joins_well(index, index.to("cuda"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_nearest_are_those_of_the_cpu(card, dtype):
+    source_cases.assert_same_nearest(dtype)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
@@ -338,6 +370,34 @@ def test_built_index_answers_like_its_saved_copy(card, cupy, tmp_path, dtype):
     again = build_cases.built("cuda", dtype, vectors=cupy.asarray(rows))
     here, there = (one.range_search(queries) for one in (index, again))
     np.testing.assert_array_equal(here.ids, there.ids)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_collection_answers_like_the_cpu(card, tmp_path, dtype):
+    config = IndexConfig(unit_size=4)
+    collection_cases.assert_answers_on_card(tmp_path / "some.mv", dtype=dtype, config=config)
+
+
+def test_blocks_of_the_page_run(card, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    page.run_blocks()
+
+
+@pytest.mark.parametrize("work", source_cases.WORKS)
+def test_interrupts_leave_an_index_as_it_was(card, monkeypatch, work):
+    source_cases.assert_survives_interrupts(work, gpu.Card, monkeypatch)
+
+
+@pytest.mark.parametrize("work", source_cases.WORKS[1:])
+def test_interrupts_leave_no_memory_taken(card, cupy, monkeypatch, work):
+    moved, pool = source_cases.index_of("whole codes").to("cuda"), cupy.get_default_memory_pool()
+    work(moved)
+    gc.collect()
+    taken = pool.used_bytes()
+    for n_kernels in (0, 1):
+        source_cases.interrupt(moved, work, gpu.Card, monkeypatch, n_kernels)
+        gc.collect()
+        assert pool.used_bytes() == taken
 
 
 def test_several_threads_search_one_index(card):

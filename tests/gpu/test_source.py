@@ -25,6 +25,11 @@ def test_answers_of_stored_rows_are_those_of_the_cpu(card, dtype):
     source_cases.assert_same_answers(index, index.to("cuda"))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_nearest_are_those_of_the_cpu(card, dtype):
+    source_cases.assert_same_nearest(dtype)
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_joins_find_the_pairs(card, name):
     index = index_of(name, "int8" if name == "whole codes" else "float32")
@@ -37,3 +42,8 @@ def test_joins_find_the_pairs(card, name):
 def test_queries_may_lie_on_the_card(card, name, dtype):
     index = index_of(name, dtype)
     source_cases.assert_takes_arrays(index, index.to("cuda"), numpy_card.on_card)
+
+
+@pytest.mark.parametrize("work", source_cases.WORKS)
+def test_interrupts_leave_an_index_as_it_was(card, monkeypatch, work):
+    source_cases.assert_survives_interrupts(work, type(card), monkeypatch)

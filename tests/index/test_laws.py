@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import naive
-from memvec import Index
+from memvec import Index, IndexConfig
 from strategies import cloud, configs, seeds
 
 similarities = st.floats(0.02, 0.999)
@@ -36,6 +36,15 @@ def pairs_of(hits, names=None):
     rate=st.sampled_from([0.01, 0.05, 0.3]),
     pair=st.tuples(similarities, similarities),
 )
+@example(
+    seed=1,
+    config=IndexConfig(iterations=1, kmeans_rule="sum", whiten=True, seed=1),
+    n_calibrating=None,
+    level="expected",
+    rate=0.3,
+    pair=(0.03125, 0.0234375),
+).via("the lowest planted cell")
+@example(1, IndexConfig(center=False, whiten=True, seed=1), None, "expected", 0.3, (0.0234, 0.0313))
 def test_lower_similarity_returns_a_superset(seed, config, n_calibrating, level, rate, pair):
     low, high = sorted(pair)
     index = build(cloud(seed, near=0.6), config, n_calibrating)
@@ -154,6 +163,18 @@ def test_unrelated_vectors_remove_no_hit_at_exact(seed, config, similarity, more
     )
     for fewer, many in zip(pairs_of(before), pairs_of(after), strict=True):
         assert fewer == {pair for pair in many if pair[0] < len(vectors)}
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_ranges_nest_down_to_zero(dim):
+    index = build(cloud(5, n=60, dim=dim), None)
+    queries = cloud(6, n=20, dim=dim)
+    inner = [set()] * len(queries)
+    for similarity in (0.2, 0.05, 0.03, 0.01, 1e-4, 1e-7):
+        hits = index.range_search(queries, similarity, guarantee="expected", miss_rate=0.3)
+        outer = pairs_of(hits)
+        assert all(less <= more for less, more in zip(inner, outer, strict=True))
+        inner = outer
 
 
 # The same queries again and again are unlike the calibration queries.

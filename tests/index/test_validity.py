@@ -128,8 +128,8 @@ def run_moved(arrays, meta):
     ("change", "text"),
     [
         (shuffled_slots, "'run_rows' does not hold every row once, in order"),
-        (guest_at_home, "'run_rows' holds a guest twice, or at home"),
-        (guest_twice, "'run_rows' holds a guest twice, or at home"),
+        (guest_at_home, "'run_rows' names a vector twice in a unit, or in its own unit"),
+        (guest_twice, "'run_rows' names a vector twice in a unit, or in its own unit"),
         (run_moved, "'run_rows' holds a (row outside of its unit|guest twice, or at home)"),
         (no_pairs, "the calibration has no pairs"),
         (no_tested_units, "there are 1 units and 0 memory vectors"),

@@ -99,6 +99,12 @@ class NearGroups:
         near = np.where(used[self.near], self.near, self.near[:, :1])
         return replace(self, near=(np.cumsum(used) - 1)[near].astype(np.int32))
 
+    def nearest_few(self, n_near: int) -> NearGroups:
+        """Leave each vector no more than so many groups, the nearest."""
+        few = replace(self, near=np.ascontiguousarray(self.near[:, :n_near]))
+        few.__dict__["order"] = self.order  # sorted once
+        return few
+
     def best_units(
         self, units: Float32Array, starts: IntArray, n_best: int = 1
     ) -> tuple[Int32Array, Float32Array]:

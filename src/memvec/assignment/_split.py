@@ -23,11 +23,12 @@ from memvec.types import ArrayLike, Float32Array, IntArray
 # at 0.7, and on all of them 8,800: no better.
 _SAMPLE_PER_UNIT = 40
 _SMALLEST_SAMPLE = 10_000
-# Clusters whose units a vector tries in the last rounds of two steps. On 113,659 embeddings in
+# Clusters whose units a vector tries in the last round of two steps. On 113,659 embeddings in
 # clusters of 2,000 and units of 56, with second homes, 6, 10 and 14 of them left 3,214, 3,041 and
 # 3,020 members to visit. The more clusters, the thinner a neighbourhood is spread over them: on
-# 300,000 structured vectors they left 3,595, 2,178 and 1,901.
-_NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 12, 0.65, 18
+# 300,000 structured vectors they left 3,595, 2,178 and 1,901, and on a million 15 and 40 of them
+# left 22,254 and 8,161. On three million, 18 and 60 of them left 194,654 and 73,255.
+_NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 12, 1.8, 60
 # The units of these clusters that a vector is nearest to, from which its second is chosen.
 _NEAR_UNITS = 16
 # More clusters than this are found in groups of so many, themselves in two steps: the time would

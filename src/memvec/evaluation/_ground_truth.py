@@ -8,7 +8,7 @@ memory needed beyond the answer does not grow with the data: memory-mapped array
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,8 @@ from memvec.types import ArrayLike, Float32Array, Float64Array, FloatArray, IntA
 _BLOCK_ROWS = 4096
 _BLOCK_ENTRIES = 1 << 24
 
+_ROUNDED = np.dtype(np.float32)
+
 # Scores are cosines, so everything passes this floor, except the -inf that hides a pair.
 _LOWEST_SCORE = -2.0
 
@@ -45,6 +47,7 @@ def exact_range(
     similarity: float,
     *,
     exclude: ArrayLike | None = None,
+    dtype: Literal["float32", "float64"] = "float32",
     progress: bool | None = None,
 ) -> Matches:
     """Return all matches of each query: pairs with canonical score ≥ `similarity` − 1e-6.
@@ -60,14 +63,15 @@ def exact_range(
     exclude : array_like of shape (n_queries,), optional
         One row of `vectors` per query that is left out of its answer: the query itself, when
         queries are rows of the data.
+    dtype : {"float32", "float64"}, optional
+        Of the scores: canonical ones as they are in float64, or rounded to float32.
     progress : bool, optional
         Force the progress bar on or off; by default it shows on a terminal.
 
     Returns
     -------
     Matches
-        Each row by falling canonical score, equal ones by rising id; scores are the canonical ones
-        rounded to float32.
+        Each row by falling canonical score, equal ones by rising id.
 
     Examples
     --------
@@ -76,7 +80,8 @@ def exact_range(
     [[1, 0, 2], []]
     """
     job = _Job.checked(vectors, queries, exclude, "exact_range")
-    return _all_matches(job, similarity, progress)
+    scores = checks.choice(dtype, "dtype", "exact_range", ("float32", "float64"))
+    return _all_matches(job, similarity, progress, np.dtype(scores))
 
 
 def exact_self_range(
@@ -214,7 +219,9 @@ class _Job(NamedTuple):
     def query_blocks(self) -> Iterator[tuple[StoredRows, IntArray | None]]:
         for start, stop in blocks(len(self.queries), self.block_rows):
             block = self.queries[start:stop]
-            rows = checks.unit_rows(block, self.queries_name, self.where, first_row=start)
+            rows = checks.unit_rows(
+                block, self.queries_name, self.where, first_row=start, copy=False
+            )
             dtype = self.vectors.dtype if isinstance(self.vectors, StoredRows) else "float32"
             units = StoredRows.of(rows, dtype)
             yield units, None if self.exclude is None else self.exclude[start:stop]
@@ -241,7 +248,9 @@ class _Job(NamedTuple):
         return StoredRows.of(unit_rows)
 
 
-def _all_matches(job: _Job, similarity: float, progress: bool | None) -> Matches:
+def _all_matches(
+    job: _Job, similarity: float, progress: bool | None, dtype: np.dtype[Any] = _ROUNDED
+) -> Matches:
     limit = checks.similarity(similarity, job.where) - MATCH_SLACK
     counts, ids, scores = [np.zeros(1, dtype=np.int64)], [], []
     with progress_bar("Exact range search", job.n_steps, progress) as advance:
@@ -249,11 +258,11 @@ def _all_matches(job: _Job, similarity: float, progress: bool | None) -> Matches
             rows, found, values = _range_of_block(job, units, own, limit, advance)
             counts.append(np.bincount(rows, minlength=len(units)))
             ids.append(found)
-            scores.append(values.astype(np.float32))
+            scores.append(values.astype(dtype, copy=False))
     return Matches(
         np.cumsum(np.concatenate(counts)),
         np.concatenate([np.empty(0, dtype=np.int64), *ids]),
-        np.concatenate([np.empty(0, dtype=np.float32), *scores]),
+        np.concatenate([np.empty(0, dtype), *scores]),
         np.tile([0, 0, len(job.vectors), 0, len(job.vectors)], (len(job.queries), 1)),
     )
 
@@ -264,7 +273,9 @@ def _range_of_block(
     """Return query (within the block), id and canonical score of all matches, in order."""
     parts = []
     for start, rows, scores in job.scored_blocks(units, own, advance):
-        query, row = np.nonzero(scores >= np.float32(limit - job.margin))
+        # NumPy finds the few that pass in one dimension in a fifth of the time it takes in two.
+        passing = np.flatnonzero(scores >= np.float32(limit - job.margin))
+        query, row = np.divmod(passing, len(rows))
         exact = canonical_score_pairs(units, rows, query, row)
         match = exact >= limit
         parts.append((query[match], start + row[match], exact[match]))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from memvec.gpu._codes import encode_balanced
 from memvec.gpu._packages import cupy
+from memvec.gpu._queue import Queue
 from memvec.gpu._scores import CardRows, stored_width
 from memvec.gpu._search import Asked, Steps, in_order
 from memvec.gpu._units import CardUnits, Limits
@@ -21,29 +23,44 @@ _HITS = 1024
 _ROOM = 1 << 18
 # The directions of a copy, as CUDA numbers them.
 _TO_CARD, _FROM_CARD = 1, 2
+# What kernels read at a time, in bytes.
+_ALIGNED = 16
 # Graphs that are kept, one for each plan and similarity.
 _MOST_GRAPHS = 16
 
 
 class _Place:
-    """Where a query lies, on both sides, and what comes back."""
+    """Where a query lies, on both sides, and what comes back.
+
+    On the card all of it is one piece of memory, so that one copy brings the query, and zeros for
+    the counts, and one fetches the answer::
+
+        scale | query, as it is tested | query, as it is stored | counts | scores | hits
+        '---------------- copied to the card -------------------------'
+                                                                '-- copied back --------'
+    """
 
     def __init__(self, units: CardUnits, tested_dim: int) -> None:
         xp, vectors = cupy(), units.cascade.units.vectors
         width = stored_width(vectors.shape[1], vectors.dtype)
-        self.steps = Steps(units, _ROOM)
-        self.tested = xp.zeros((1, tested_dim), dtype=np.float32)
-        scales = None if vectors.is_plain else xp.ones(1)
-        self.rows = CardRows(xp.zeros((1, width), dtype=np.dtype(vectors.dtype)), scales)
+        shapes: list[tuple[tuple[int, ...], Any]] = [
+            *(((1,), np.float64), ((1, tested_dim), np.float32)),
+            *(((1, width), np.dtype(vectors.dtype)), ((5,), np.uint64)),
+            *(((_HITS,), np.float64), ((_HITS, 2), np.int32)),
+        ]
+        self._memory = xp.zeros(_bytes_of(shapes), dtype=np.uint8)
+        self._given, self._taken = (_pinned(_bytes_of(some)) for some in (shapes[:4], shapes[3:]))
+        scale, self.tested, data, counts, *room = _cut(self._memory, shapes)
+        self.given_scale, self.given_tested, self.given_data, _ = _cut(self._given, shapes[:4])
+        self.counts, self.scores, self.hits = _cut(self._taken, shapes[3:])
+        self.steps = Steps(units, _ROOM, counts)
+        count = counts[3:4]
+        self._first_hits = Queue(units.card, _HITS, count=count, room=(room[1], room[0]))
+        self.steps.queues[3] = self._first_hits
+        self.rows = CardRows(data, None if vectors.is_plain else scale)
         self.codes = units.encoded(self.tested)
         self.flips = xp.asarray(units.cascade.space.flips)
         self.stream = xp.cuda.Stream(non_blocking=True)
-        self.given_tested = _pinned(self.tested.shape, np.float32)
-        self.given_data = _pinned(self.rows.data.shape, np.dtype(vectors.dtype))
-        self.given_scale = _pinned((1,), np.float64)
-        self.counts = _pinned((5,), np.uint64)
-        self.hits = _pinned((_HITS, 2), np.int32)
-        self.scores = _pinned((_HITS,), np.float64)
 
     @property
     def asked(self) -> Asked:
@@ -59,27 +76,22 @@ class _Place:
     def launch(self, units: CardUnits, limits: Limits, lowest: float) -> None:
         """Start everything, from the copy of the query to that of the answer."""
         space = units.cascade.space
-        self._upload(self.tested, self.given_tested)
-        self._upload(self.rows.data, self.given_data)
-        if self.rows.scales is not None:
-            self._upload(self.rows.scales, self.given_scale)
-        self.steps.clear()
+        self._copy(self._memory.data.ptr, self._given.ctypes.data, self._given.nbytes, _TO_CARD)
         given = self.flips, space.padded_dim, units.card
         encode_balanced(self.tested, *given, coded=space.n_bits, codes=self.codes)
         self.steps.launch(units, limits, self.asked, lowest)
+        self._download(self._taken, self.steps.counts)
         hits = self.steps.queues[3]
-        self._download(self.counts, self.steps.counts)
-        self._download(self.hits, hits.entries)
-        self._download(self.scores, hits.scores)
-
-    def _upload(self, array: Any, given: np.ndarray) -> None:
-        # Not by CuPy, which refuses to copy while a graph is drawn.
-        copied = array.data.ptr, given.ctypes.data, given.nbytes
-        cupy().cuda.runtime.memcpyAsync(*copied, _TO_CARD, self.stream.ptr)
+        if hits is not self._first_hits:  # there were more before
+            self._download(self.hits, hits.entries)
+            self._download(self.scores, hits.scores)
 
     def _download(self, taken: np.ndarray, array: Any) -> None:
-        copied = taken.ctypes.data, array.data.ptr, taken.nbytes
-        cupy().cuda.runtime.memcpyAsync(*copied, _FROM_CARD, self.stream.ptr)
+        self._copy(taken.ctypes.data, array.data.ptr, taken.nbytes, _FROM_CARD)
+
+    def _copy(self, to: int, of: int, n_bytes: int, direction: int) -> None:
+        # Not by CuPy, which refuses to copy while a graph is drawn.
+        cupy().cuda.runtime.memcpyAsync(to, of, n_bytes, direction, self.stream.ptr)
 
 
 class OneQuery:
@@ -147,13 +159,30 @@ class OneQuery:
         tested = n_tested - n_single_columns + n_singles
         spent = np.array([[units.n_tested, visited, tested, tested, n_members]], dtype=np.int64)
         ids = units.cascade.keys[ends[:, 1]] if units.keys is not None else ends[:, 1]
-        return in_order(ends[:, 0], np.asarray(ids, dtype=np.int64), scores.copy(), spent)
+        ids = np.asarray(ids, dtype=np.int64)
+        if n_hits > 1:
+            return in_order(ends[:, 0], ids, scores.copy(), spent)
+        return Matches(np.array([0, n_hits]), ids.copy(), scores.copy(), spent)
 
 
-def _pinned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """Return an array of zeros that a card reads and writes by itself."""
-    size = int(np.prod(shape))
-    memory = cupy().cuda.alloc_pinned_memory(size * np.dtype(dtype).itemsize)
-    array = np.frombuffer(memory, dtype, size).reshape(shape)
+def _bytes_of(shapes: Sequence[tuple[tuple[int, ...], Any]]) -> int:
+    """Return what arrays take, one after the other, each at a multiple of 16 bytes."""
+    sizes = (int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in shapes)
+    return sum(-(-size // _ALIGNED) * _ALIGNED for size in sizes)
+
+
+def _cut(memory: Any, shapes: Sequence[tuple[tuple[int, ...], Any]]) -> list[Any]:
+    """Return arrays that share a piece of memory, one after the other."""
+    arrays, at = [], 0
+    for shape, dtype in shapes:
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        arrays.append(memory[at : at + size].view(dtype).reshape(shape))
+        at += _bytes_of([(shape, dtype)])
+    return arrays
+
+
+def _pinned(n_bytes: int) -> np.ndarray:
+    """Return zeros that a card reads and writes by itself."""
+    array = np.frombuffer(cupy().cuda.alloc_pinned_memory(n_bytes), np.uint8, n_bytes)
     array[...] = 0
     return array

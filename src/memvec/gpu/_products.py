@@ -27,6 +27,11 @@ def rounding(dim: int) -> float:
     return _ROUNDING + _ROUNDING_OF_ENTRY * dim
 
 
+def queries_at_once(k: int) -> int:
+    """Return for how many queries `floors_of_best` has room."""
+    return max(1, QUERIES_AT_ONCE * ROWS_AT_ONCE // (ROWS_AT_ONCE + k))
+
+
 def halves(rows: CardRows, start: int, stop: int, dim: int) -> Any:
     """Return some unit rows in halves, zeros behind them up to a multiple of eight rows."""
     xp, data = cupy(), rows.data[start:stop, :dim]
@@ -62,8 +67,45 @@ def launch_above(products: Any, n_real: int, floors: Any, first_row: int, queue:
     queue.card.launch(("above", "above", {}), (blocks, n_queries), _THREADS, arguments)
 
 
+def floors_of_best(
+    asked: CardRows, rows: CardRows, dim: int, k: int, card: Card, *, allowed: Any = None
+) -> Any:
+    """Return for each query a similarity that its k nearest rows reach, and few others do.
+
+    The largest product of every eight rows is looked at; k of these are products of k rows.
+
+    Parameters
+    ----------
+    asked, rows, dim, card, allowed
+        As in `pairs_above`.
+    k : int
+        Eight times as many rows are allowed, or each product is looked at.
+
+    Returns
+    -------
+    cupy.ndarray of shape (n_queries,), float32
+    """
+    xp, n_queries = cupy(), len(asked.data)
+    n_allowed = len(rows.data) if allowed is None else int(xp.count_nonzero(allowed))
+    together = 8 if n_allowed >= 8 * k else 1
+    with xp.cuda.Device(card.number):
+        queries = halves(asked, 0, n_queries, dim)[:n_queries]
+        best = xp.full((n_queries, k), -np.inf, dtype=np.float32)
+        for start in range(0, len(rows.data), ROWS_AT_ONCE):
+            stop = min(start + ROWS_AT_ONCE, len(rows.data))
+            products = (queries @ halves(rows, start, stop, dim).T)[:, : stop - start]
+            if allowed is not None:
+                products = xp.where(allowed[start:stop] > 0, products, np.float16(-np.inf))
+            whole = (stop - start) // together * together
+            largest = products[:, :whole].reshape(n_queries, -1, together).max(axis=2)
+            seen = xp.concatenate([best, largest, products[:, whole:]], axis=1)
+            best = xp.sort(seen.astype(np.float32), axis=1)[:, -k:]
+        # Of k rows the products are that large, and their scores less by one rounding at most.
+        return best[:, 0] - np.float32(rounding(dim))
+
+
 def pairs_above(
-    asked: CardRows, rows: CardRows, dim: int, similarity: float, card: Card, *, allowed: Any = None
+    asked: CardRows, rows: CardRows, dim: int, similarity: Any, card: Card, *, allowed: Any = None
 ) -> Iterator[tuple[Any, Any]]:
     """Yield all pairs of a query and a row above a similarity, with their canonical scores.
 
@@ -72,7 +114,8 @@ def pairs_above(
     asked, rows : CardRows
         Stored alike; queries are at most `QUERIES_AT_ONCE`.
     dim : int
-    similarity : float
+    similarity : float or cupy.ndarray of shape (n_queries,), float32
+        One for all, or one for each query; then there may be pairs below it, too.
     card : Card
     allowed : cupy.ndarray of shape (n_rows,), uint8, optional
         By place.
@@ -84,10 +127,13 @@ def pairs_above(
     scores : cupy.ndarray of shape (n,), float64
     """
     xp, here = cupy(), rows._replace(places=None)
-    lowest = similarity - MATCH_SLACK
     with xp.cuda.Device(card.number):
         queries = halves(asked, 0, len(asked.data), dim)
-        floors = xp.full(len(queries), lowest - rounding(dim), dtype=np.float32)
+        levels = xp.full(len(queries), 2, dtype=np.float32)
+        levels[: len(asked.data)] = similarity
+        floors = levels - np.float32(MATCH_SLACK + rounding(dim))
+        each = getattr(similarity, "ndim", 0) > 0
+        lowest = float(levels.min() if each else similarity) - MATCH_SLACK
         queue, hits = Queue(card, _ROOM), Queue(card, _ROOM, scored=True)
         for start in range(0, len(rows.data), ROWS_AT_ONCE):
             stop = min(start + ROWS_AT_ONCE, len(rows.data))

@@ -22,15 +22,25 @@ class Queue:
         Where they are counted.
     scored : bool
         Whether pairs have scores.
+    room : tuple of cupy.ndarray, optional
+        Where pairs and scores go, of shapes (capacity, 2) and (capacity,).
     """
 
     def __init__(
-        self, card: Card, capacity: int, *, count: Any = None, scored: bool = False
+        self,
+        card: Card,
+        capacity: int,
+        *,
+        count: Any = None,
+        scored: bool = False,
+        room: tuple[Any, Any] | None = None,
     ) -> None:
         what = "A queue of what passes"
         self.card, size = card, max(capacity, 1)
-        self.entries = card.empty(what, (size, 2), np.int32)
-        self.scores = card.empty(what, (size if scored else 0,), np.float64)
+        if room is None:
+            entries = card.empty(what, (size, 2), np.int32)
+            room = entries, card.empty(what, (size if scored else 0,), np.float64)
+        self.entries, self.scores = room
         self.count = card.empty(what, (1,), np.uint64) if count is None else count
         self.clear()
 

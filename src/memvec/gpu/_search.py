@@ -55,9 +55,9 @@ class Steps:
     Counts are theirs, in this order, and those of the members that are tested.
     """
 
-    def __init__(self, units: CardUnits, room: int) -> None:
+    def __init__(self, units: CardUnits, room: int, counts: Any = None) -> None:
         self._card = units.card
-        self.counts = units.card.empty("Counts", (5,), np.uint64)
+        self.counts = units.card.empty("Counts", (5,), np.uint64) if counts is None else counts
         self.queues = [
             Queue(units.card, room, count=self.counts[step : step + 1], scored=step == 3)
             for step in range(4)

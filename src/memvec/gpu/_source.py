@@ -14,7 +14,12 @@ from memvec.gpu._card import find_card
 from memvec.gpu._one import OneQuery
 from memvec.gpu._own_pairs import joins_itself, own_pairs
 from memvec.gpu._packages import cupy
-from memvec.gpu._products import QUERIES_AT_ONCE, pairs_above
+from memvec.gpu._products import (
+    QUERIES_AT_ONCE,
+    floors_of_best,
+    pairs_above,
+    queries_at_once,
+)
 from memvec.gpu._queries import CardQueries, lies_on_card, queries_on_card
 from memvec.gpu._scores import CardRows, stored_width
 from memvec.gpu._search import Asked, Rooms, in_order, search_units
@@ -130,8 +135,33 @@ class CardSource(UnitSource):
                 advance(len(some))
         return Matches.stacked(found)
 
+    def best_of_all(
+        self,
+        queries: Float32Array,
+        k: int,
+        threads: int | None = None,
+        allowed: BoolArray = ALL_ALLOWED,
+    ) -> Matches:
+        """Return at least the k nearest of each query, by comparing everything that is allowed."""
+        n_allowed = int(np.count_nonzero(allowed)) if len(allowed) else len(self)
+        if are_few(n_allowed) or n_allowed <= k:
+            return super().compare_all(queries[:], ANYTHING, threads, allowed)
+        spent = np.zeros((QUERIES_AT_ONCE, N_COUNTS), dtype=np.int64)
+        spent[:, N_COUNTS - 1] = n_allowed
+        found = []
+        with cupy().cuda.Device(self.moved.card.number):
+            given = self._allowed_places(allowed)
+            for start in range(0, len(queries), queries_at_once(k)):
+                some = queries[start : start + queries_at_once(k)]
+                levels = floors_of_best(
+                    *(self._stored(some), self.moved.rows, some.shape[1], k, self.moved.card),
+                    allowed=given,
+                )
+                found.append(self._compared(some, levels, given, spent[: len(some)]))
+        return Matches.stacked(found)
+
     def _compared(
-        self, queries: Float32Array, similarity: float, allowed: Any, spent: Any
+        self, queries: Float32Array, similarity: Any, allowed: Any, spent: Any
     ) -> Matches:
         moved, dim = self.moved, queries.shape[1]
         rows = self._stored(queries)
@@ -210,3 +240,8 @@ class CardSource(UnitSource):
 def source_on_card(source: UnitSource, device: str) -> CardSource:
     """Return the units of an index on a card."""
     return CardSource(source.cascade, units_on_card(source.cascade, find_card(device)))
+
+
+def check_card(device: str) -> None:
+    """Raise where a card, its driver or a package for it is missing."""
+    find_card(device)

@@ -12,9 +12,11 @@ BITS_STEP = 256
 LENGTHS = (64, 2048)
 #: Names of kernels, as `compile_kernel` takes them.
 KERNELS = (
-    *("above", "encode", "join_mma", "join_popcount", "join_wgmma", "members", "scan", "scores"),
-    *("solve", "store"),
+    *("above", "combine", "encode", "join_mma", "join_popcount", "join_wgmma", "members"),
+    *("nearest", "scan", "scores", "solve", "store", "weights"),
 )
+#: Members of a unit whose weights one block solves for.
+MOST_SOLVED = 64
 #: How kernels number the types of entries.
 ENTRY_TYPES = {"float32": 0, "float16": 1, "int8": 2, "float64": 3}
 
@@ -107,11 +109,14 @@ def kernel_macros(kernel: str, length: int, **given: int) -> dict[str, int]:
         return join_shape(kernel, bits).macros
     usual = {
         "above": {},
+        "combine": {},
         "encode": {"BITS": bits, "CODED": length, "LENGTH": length},
         "members": {"BITS": bits, "FIRST": 0},
+        "nearest": {},
         "scan": {"BITS": bits},
         "scores": {"STORED": ENTRY_TYPES["int8"]},
         "solve": {"SIZE": 8},
         "store": {"GIVEN": ENTRY_TYPES["float32"], "STORED": ENTRY_TYPES["int8"]},
+        "weights": {"MOST": MOST_SOLVED},
     }
     return usual[kernel] | given

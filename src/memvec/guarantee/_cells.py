@@ -20,6 +20,8 @@ _HALVINGS = int(math.log2(1 / (_HUNDREDTHS * MATCH_SLACK)))
 # Planted matches serve cells of 0.05, until the noise begins to vanish.
 _PLANTED_WIDTH = 0.05
 _NEAR_COPIES = 0.95
+# The lowest cell begins just above 0: vectors of one entry have no query at a right angle.
+_LOWEST_PLANTED = MATCH_SLACK
 # With so many times 1/ε calibration queries, outliers do not set the slack. Cells with fewer are
 # tested at a lower similarity, at most this much below their own.
 _ENOUGH = 5.0
@@ -150,7 +152,7 @@ class Cells:
             return similarity
         if natural:
             return max(lower_end(similarity), self.natural_range(rule)[0])
-        return planted_end(similarity) or similarity
+        return max(planted_end(similarity), _LOWEST_PLANTED)
 
     def judged_up_to(self, cell: float, rule: Rule) -> float | None:
         """Return up to which similarity the promise of a natural cell must hold; None for its own.

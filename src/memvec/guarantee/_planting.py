@@ -12,8 +12,8 @@ from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
 from memvec.guarantee._cascade import Cascade
 from memvec.guarantee._table import CalibrationTable
-from memvec.kernels import StoredRows
-from memvec.types import Float32Array, IntArray
+from memvec.kernels import StoredRows, blocks
+from memvec.types import Float32Array, Float64Array, IntArray
 
 # Queries planted: at most so many for each member, and more than a small miss rate needs.
 _PLANTED, _MOST_PLANTED = 2000, 20_000
@@ -24,6 +24,8 @@ PLANTED_BYTES = 4 << 20
 _ALIKE = 1e-6
 # Vectors in the noise of a planted query: enough for its law to be that of the data.
 _NOISE_TERMS = 8
+# Queries that are made at a time: 64 of 384 entries in float64 stay in the second-level cache.
+_BLOCK = 64
 
 
 class Planting:
@@ -92,21 +94,30 @@ def _planted_queries(
     vectors: StoredRows, chosen: IntArray, similarity: float, rng: np.random.Generator
 ) -> Float32Array:
     """Return queries at a cosine of given members, the rest a random mixture of the data."""
-    if not len(chosen):
-        return np.empty((0, vectors.shape[1]), dtype=np.float32)
-    members = vectors[chosen].astype(np.float64)
-    noise = np.zeros_like(members)
+    n_queries, dim = len(chosen), vectors.shape[1]
     # Weights that sum to zero leave out the common direction, which members have already.
-    weights = rng.standard_normal((len(chosen), _NOISE_TERMS))
+    weights = rng.standard_normal((n_queries, _NOISE_TERMS))
     weights -= weights.mean(axis=1, keepdims=True)
-    for term in range(_NOISE_TERMS):
-        others = vectors[rng.integers(len(vectors), size=len(chosen))]
-        noise += weights[:, term, np.newaxis] * others
+    others = [rng.integers(len(vectors), size=n_queries) for _ in range(_NOISE_TERMS)]
+    queries = np.empty((n_queries, dim), dtype=np.float32)
+    for start, stop in blocks(n_queries, _BLOCK):
+        members = vectors[chosen[start:stop]].astype(np.float64)
+        noise = np.zeros_like(members)
+        for term, mixed in enumerate(others):
+            noise += weights[start:stop, term, np.newaxis] * vectors[mixed[start:stop]]
+        noise = _orthogonal(noise, members, rng)
+        planted = similarity * members + math.sqrt(1 - similarity**2) * noise
+        queries[start:stop] = checks.unit_rows(planted, "queries", "calibration")
+    return queries
+
+
+def _orthogonal(
+    noise: Float64Array, members: Float64Array, rng: np.random.Generator
+) -> Float64Array:
+    """Return the directions of the noise that are orthogonal to members."""
     noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
     # Vectors that are all alike have no mixture but themselves.
     alike = np.linalg.norm(noise, axis=1) < _ALIKE
     noise[alike] = rng.standard_normal((int(alike.sum()), noise.shape[1]))
     noise -= np.einsum("ij,ij->i", noise, members)[:, np.newaxis] * members
-    noise /= np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12)
-    queries = similarity * members + math.sqrt(1 - similarity**2) * noise
-    return checks.unit_rows(queries, "queries", "calibration")
+    return np.asarray(noise / np.maximum(np.linalg.norm(noise, axis=1, keepdims=True), 1e-12))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, get_args
 
 import numpy as np
@@ -137,16 +138,16 @@ def self_join(
     confidence : float, default 0.95
         1 − δ in (0, 1), for "high_probability".
     threads : int, optional
-        How many threads share the queries; the answer does not depend on it.
+        Number of threads; the answer does not depend on it.
     progress : bool, optional
         Show bars; None shows them on a terminal.
 
     Returns
     -------
     SimilarPairs
-        Each pair once, `left` < `right`. Its certificate is about queries like the stored vectors
-        that no unit has seen. The queries of a join are in units themselves; what they missed,
-        where it was measured, is in docs/duplicates.md.
+        Each pair once, `left` < `right`. The certificate is about queries like the stored vectors
+        that were not used to build the units. The rows of a join were used; docs/duplicates.md
+        gives the miss rates measured for joins.
 
     Examples
     --------
@@ -190,13 +191,13 @@ def deduplicate(
     vectors, similarity, radius, miss_rate, guarantee, confidence, threads, progress
         As in :func:`self_join`. Copies of a vector are always found.
     keep : {"first", "last", "best"}
-        Keep the first row of a group, the last, or that of the highest score; of equals, the first.
+        Row of a group to keep: the first, the last, or the one of highest score; ties keep the
+        first.
     scores : array_like of shape (n_vectors,), optional
         How good each row is, for ``keep="best"``.
     groups : {"components", "star"}
-        "components" puts rows together that a chain of similar pairs connects; its ends may be
-        unlike. "star" keeps rows in the order of `keep`, and drops only what is similar to a kept
-        row itself.
+        "components" groups rows that a chain of similar pairs connects; the ends of a chain may
+        differ. "star" takes rows in the order of `keep` and drops only those similar to a kept row.
 
     Returns
     -------
@@ -237,8 +238,8 @@ def join(
 ) -> SimilarPairs:
     """Find all pairs of a row of one array and a row of another above a similarity.
 
-    The larger array is indexed, and the smaller one is asked. Where the smaller one has at most
-    8,000 rows, all pairs are compared instead, and nothing is missed.
+    The larger array is indexed and searched with the rows of the smaller one. If the smaller one
+    has at most 8,000 rows, all pairs are compared instead, and nothing is missed.
 
     Parameters
     ----------
@@ -250,8 +251,8 @@ def join(
     Returns
     -------
     SimilarPairs
-        Rows of `left` and of `right`. Its certificate is about queries like the rows of the smaller
-        array: 2,000 of them, drawn at random, are calibrated on.
+        Rows of `left` and of `right`. The certificate is about queries like the rows of the smaller
+        array: it is calibrated on 2,000 of them, drawn at random.
 
     Examples
     --------
@@ -268,7 +269,7 @@ def join(
     swapped = len(first) > len(second)
     queries, rows = (second, first) if swapped else (first, second)
     if compares_everything(asked.guarantee, len(queries)):
-        found = exact_range(rows, queries, asked.similarity, progress=progress)
+        found = exact_range(rows, queries, asked.similarity, dtype="float64", progress=progress)
         found.scores = scores_of(asked.metric, found.scores)
         return pairs_of_matches(found, asked.complete_plan().certificate, swapped=swapped)
     drawn = np.random.default_rng(0).choice(len(queries), _CALIBRATED_ON, replace=False)
@@ -283,8 +284,16 @@ def _join_of(rows: Float32Array, keys: IntArray, asked: _Asked, where: str) -> S
     if compares_everything(asked.guarantee, len(keys) / 2):
         scope, plan = Scope(PlainRows(StoredRows.of(chosen)), keys), asked.complete_plan()
         threads, progress = asked.threads, asked.progress
-        return SelfJoin([scope], rows.__getitem__, asked.similarity, plan, threads, progress)
+        vectors = partial(_rows_at, rows)
+        return SelfJoin([scope], vectors, asked.similarity, plan, threads, progress)
     index = asked.index_of(chosen)
     level, promise = index.design.similarity, (None, None, None)
     found = join_of_index(index, level, promise, asked.threads, asked.progress, where)
     return replace(found, scopes=[Scope(index.source, keys)], vectors=rows.__getitem__)
+
+
+def _rows_at(rows: Float32Array, places: IntArray) -> Float32Array:
+    """Return some rows; those that lie in a row are not copied: BLAS halves X Xᵀ of one array."""
+    if len(places) and places[-1] - places[0] == len(places) - 1 and np.all(np.diff(places) == 1):
+        return rows[places[0] : places[-1] + 1]
+    return rows[places]

@@ -55,9 +55,9 @@ KMEANS_RULES: dict[KmeansRule, _Rule] = {
 
 @dataclass(frozen=True)
 class IndexConfig:
-    """How an index is built; every variant of the paper is one of these.
+    """How an index is built; covers every variant of the paper.
 
-    What is "auto" is chosen by the design step from the data and from what is asked.
+    The design step chooses what is "auto" from the data, the similarity and the miss rate.
 
     Attributes
     ----------
@@ -73,23 +73,24 @@ class IndexConfig:
         What represents a unit while k-means runs (the paper's Table 1). Without the norm, long
         representatives attract ever more vectors where the data has a common direction.
     unit_size : "auto" or int
-        Vectors a unit on average, n.
+        Mean number of vectors in a unit, n.
     levels : {"auto", 1, 2}
-        Test units only, or groups of units first; two levels need k-means and codes.
+        1 tests all units; 2 tests groups of units first, and needs k-means and codes.
     group_size : "auto" or int
-        Vectors a group on average, where there are two levels.
+        Mean number of vectors in a group, with two levels.
     batch_size : int or None
         Run k-means in random batches of this many vectors (the paper's batch assignment).
     iterations : int
-        Rounds of k-means at most.
+        Highest number of k-means rounds.
     units_per_vector : {"auto", 1, 2}
-        Units that each vector belongs to. A second one, near it but on another side than the first,
-        finds vectors that the first represents badly; it needs k-means and codes.
+        Number of units that each vector belongs to. The second one, near the vector but on another
+        side than the first, finds vectors that the first represents badly. It needs k-means and
+        codes.
     codes : {"auto", "none", "sign", "estimate", "balanced"}
-        Test float32 memory vectors and members, or their sign codes: as in the paper ("sign"), or
-        with the scale that makes them estimates of the inner product. A balanced code has a 1 for
-        each entry above the median of its own vector: half of its bits are set, so that a count of
-        the ones that a query and a vector share decides.
+        What is tested: float32 vectors ("none"), sign codes as in the paper ("sign"), sign codes
+        with a scale that makes them estimate the inner product ("estimate"), or balanced codes. A
+        balanced code has a 1 for each entry above the median of its vector: half of its bits are
+        set, and the count of ones that a query and a vector share decides.
     code_bits : int or None
         Bits of a balanced code, an even number; None takes as many as there are dimensions, in
         whole words of 64.
@@ -107,11 +108,10 @@ class IndexConfig:
         Bits an entry of the code that is tested last, 1 to 8; 1 leaves it out. Codes of 2 to 4 bits
         take half a byte an entry, others a byte. They need codes.
     pca_dim : int or None
-        Test vectors reduced to this many dimensions by PCA; scores stay those of the vectors
-        given.
+        Test vectors reduced to this many dimensions by PCA; exact scores use the vectors as given.
     center : {"auto", True, False}
-        Subtract the mean of the data before testing; scores stay those of the vectors as given.
-        "auto" does so where a trial on a sample takes less time.
+        Subtract the mean of the data before testing; exact scores use the vectors as given. "auto"
+        does so if a trial on a sample costs less.
     whiten : bool
         Divide by the standard deviations before testing.
     reserve : "auto" or int

@@ -63,7 +63,6 @@ from memvec.search import (
     SelfJoin,
     SimilarPairs,
     Source,
-    TakesArrays,
     TopHits,
     UnitSource,
     built_on,
@@ -81,6 +80,7 @@ from memvec.search import (
     selection,
     some_unit_selected,
     source_on,
+    taker_of,
 )
 from memvec.storage import CheckReport, FileSum, Kind, MappedFolder, check_free, check_saved
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray, RowType
@@ -153,41 +153,41 @@ class Index:
             float16, float32 or float64; rows are scaled to norm 1. Zero, NaN and infinite rows are
             refused.
         similarity : float, optional
-            α₀ in (0, 1], the cosine the index is designed for; 0.7 by default. Others can be
-            searched, too.
+            α₀ in (0, 1], the cosine the index is designed for; 0.7 by default. Searches may ask for
+            others.
         radius : float, optional
             r in [0, √2), in place of `similarity` where the metric is "euclidean": r² = 2 − 2α₀.
         metric : {"cosine", "euclidean"}
-            What scores are. Of rows of norm 1, Euclidean distances are cosines in another unit;
-            with "euclidean", rows of another norm are refused, and the nearest come first.
+            What scores are. With "euclidean", scores are distances, the nearest come first, and
+            rows must have norm 1.
         dtype : {"float32", "float16", "int8"}
-            What rows are stored in. Scores are those of the stored rows, and of queries rounded in
-            the same way; docs/engine.md tells how far from the given vectors that is.
+            Type that rows are stored in. Scores are those of the stored rows, and of queries
+            rounded in the same way; docs/settings.md lists the rounding errors.
         miss_rate : float, default 0.01
             ε in (0, 1), the share of matches that searches may miss.
         guarantee : {"expected", "model", "high_probability", "exact"}
-            How that is promised, unless a search names another level. Where there is too little
-            evidence, searches fall back to a lower level, which their certificate names.
+            Level of the promise, unless a search names another. Where the evidence is too little,
+            searches fall back to a lower level, which their certificate names.
         confidence : float, default 0.95
             1 − δ in (0, 1), for "high_probability".
         similarities : sequence of float, optional
-            Those that "high_probability" may be asked for, all promised at once; `similarity` by
-            default. Each one makes the promise a little dearer.
+            Similarities at which "high_probability" may be asked for, all promised at once;
+            `similarity` by default. Each one makes searches a little slower.
         queries : array_like of shape (n_queries, dim), optional
-            Queries to calibrate on, like those to come. Without them, vectors are kept out of the
-            units for it (the reserve). Copies of stored vectors among them are left out.
+            Queries to calibrate on, like those you will ask. Copies of stored vectors among them
+            are left out. Without queries, some vectors are held out of the units for calibration:
+            the reserve.
         held_out : array_like of int, optional
-            The reserve: rows of `vectors` to keep out of the units and to calibrate on, in place
-            of `queries`. By default it is drawn at random, as large as `config` says.
+            Rows of `vectors` to hold out as the reserve, in place of `queries`. By default, the
+            reserve is drawn at random, and `config` sets its size.
         config : IndexConfig, optional
-            Fixes parts of the design.
+            Settings that replace those of the design step.
         machine : MachineCosts, optional
-            What the steps of a search cost on the machine that will run it.
+            Costs of the steps of a search on the machine that will run it.
         device : str
-            Where the index is built and searched: "cpu", "cuda", or "cuda:1" and so on. For a GPU,
-            codes are balanced, and whole codes of units and members are tested. Random units are
-            built there, block by block, and `vectors` may lie there; others are built by the CPU
-            and then moved.
+            Where the index is built and searched: "cpu", "cuda", or "cuda:1" and so on. A GPU uses
+            balanced codes and tests them whole. It builds random units itself, block by block, and
+            `vectors` may lie in its memory; the CPU builds other units, which are then moved.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
@@ -225,18 +225,18 @@ class Index:
 
     @classmethod
     def from_faiss(cls, index: Any, **settings: Any) -> Index:
-        """Build an index of the vectors that a flat or IVF index of FAISS holds.
+        """Build an index of the vectors of a flat or IVF index of FAISS.
 
-        Ids are those of FAISS. Scores are its scores, too: inner products become cosines, and L2
-        Euclidean distances, whose squares FAISS gives; see :meth:`Hits.as_faiss`. Vectors must have
-        norm 1 for that; others are refused.
+        Ids are those of FAISS. Scores of an inner-product index are cosines. Scores of an L2 index
+        are Euclidean distances; FAISS returns their squares, as :meth:`Hits.as_faiss` does. Vectors
+        must have norm 1.
 
         Parameters
         ----------
         index : faiss.IndexFlat or faiss.IndexIVFFlat
-            Of the inner product or of L2, filled by `add`.
+            An index of inner products or L2 distances, filled by `add`.
         **settings
-            As in :meth:`build`, but for `vectors` and `metric`.
+            Parameters of :meth:`build`, except `vectors` and `metric`.
         """
         rows, metric = vectors_of_faiss(index, "Index.from_faiss")
         return cls.build(rows, metric=metric, **settings)
@@ -244,13 +244,13 @@ class Index:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the index to a folder, replacing an index that is there.
 
-        A crash at any point leaves the old index or the new one, and so does a disk that is full or
-        refuses (StorageError). `path` may be a link to the folder of an index; a link inside the
+        A crash at any point leaves the old index or the new one. So does a full or failing disk,
+        which raises StorageError. `path` may be a link to the folder of an index; a link inside the
         folder is refused, so that nothing outside it can be changed.
 
-        Ranges are solved for the similarity of the build and the multiples of 0.05 above it, so
-        that no process that opens the index has to. Others are solved when they are first asked
-        for, and kept in the folder if it can be written.
+        Thresholds are solved and saved for the similarity of the build and the multiples of 0.05
+        above it. Those of other similarities are solved when they are first asked for, and kept in
+        the folder if it is writable.
 
         Examples
         --------
@@ -268,19 +268,19 @@ class Index:
     ) -> Index:
         """Open a saved index, memory-mapped.
 
-        Whatever the folder holds, this is an index that can be searched, or an error: all settings,
-        shapes and places in other arrays are checked, and the checksums of everything but vectors,
-        memory vectors and codes.
+        All settings, shapes and references between arrays are checked, and the checksums of
+        everything but vectors, memory vectors and codes. So a damaged folder raises an error, or
+        gives an index that can be searched.
 
         Parameters
         ----------
         path : str or path
-            The folder it was saved to, or a link to it.
+            The folder that the index was saved to, or a link to it.
         verify : bool, default False
             Also read vectors, memory vectors and codes, and compare their checksums. A bit that
             flipped in them can change what is found.
         device : str
-            Where it is searched, as in :meth:`to`.
+            Device that searches run on, as in :meth:`to`.
         """
         device = check_device(device, "Index.open")
         index = cls(load_parts(path, verify=verify)[0], Path(path).absolute())
@@ -313,22 +313,22 @@ class Index:
         miss_rate : float, optional
             ε in (0, 1); that of the build by default.
         guarantee : {"expected", "model", "high_probability", "exact"}, optional
-            What the promise rests on; that of the build by default. A level that is named here is
-            refused where there is too little evidence for it.
+            Level of the promise; that of the build by default. A level named here is refused if
+            there is too little evidence for it.
         confidence : float, optional
             1 − δ in (0, 1), for "high_probability".
         threshold : float, optional
-            One raw threshold τ for the score of every unit, instead of the calibrated ones; −inf
-            visits all of them. Members of the units that pass are scored exactly; of two units that
-            a vector belongs to, the nearest counts.
-            With codes, the score is its estimate, in shares of what a match 1 would score.
+            One threshold τ for the score of every unit, in place of the calibrated ones; −inf
+            visits all units. Members of the units that pass are scored exactly; a vector of two
+            units is found through the nearer one. With codes, τ is compared with the estimated
+            score, on a scale where a match of cosine 1 scores 1.
         units : int, optional
-            Visit this many units, those of highest score, instead of testing them.
+            Number of units to visit, those of highest score, in place of a threshold.
         shadow : float, optional
-            Compare this share of the queries with the exhaustive search and keep the tally in
-            `health`; `Index.shadow` by default.
+            Share of the queries to compare with an exhaustive search, for the counts in `health`;
+            `Index.shadow` by default.
         threads : int, optional
-            How many threads share the queries; the answer does not depend on it.
+            Number of threads; the answer does not depend on it.
 
         Examples
         --------
@@ -410,11 +410,11 @@ class Index:
         queries : array_like of shape (n_queries, dim) or (dim,)
             Rows are scaled to norm 1.
         k : int
-            How many. Where there are fewer vectors, rows hold all of them.
+            Number of vectors. If the index holds fewer, rows hold all of them.
         miss_rate : float, optional
             The share of the k nearest that may be missed on average.
         target_recall : float, optional
-            1 − miss_rate, for those who are used to it.
+            1 − miss_rate, in place of `miss_rate`.
         guarantee, confidence, threshold, units, threads
             As in :meth:`range_search`.
 
@@ -454,15 +454,15 @@ class Index:
         verify: bool = True,
         threads: int | None = None,
     ) -> BoolArray:
-        """Tell for each query whether some vector is that similar: the paper's membership test.
+        """Return for each query whether any vector is above a similarity: the membership test.
 
         Parameters
         ----------
         queries, similarity, radius, miss_rate, guarantee, confidence, threshold, units, threads
             As in :meth:`range_search`.
         verify : bool, default True
-            Score the members of the units that pass; False gives the bare unit test, which also
-            says yes to unrelated queries at its false positive rate.
+            Score the members of the units that pass; False gives the bare unit test of the paper,
+            which accepts unrelated queries at its false positive rate.
 
         Returns
         -------
@@ -525,9 +525,9 @@ class Index:
         Returns
         -------
         SimilarPairs
-            Each pair once, `left` < `right`. Its certificate is about queries like the stored
-            vectors that no unit has seen. The queries of a join are in units themselves; what they
-            missed, where it was measured, is in docs/duplicates.md.
+            Each pair once, `left` < `right`. The certificate is about queries like the stored
+            vectors that were not used to build the units. The rows of a join were used;
+            docs/duplicates.md gives the miss rates measured for joins.
 
         Examples
         --------
@@ -625,14 +625,14 @@ class Index:
         similarity, radius, miss_rate, guarantee, confidence, threads, progress
             As in :meth:`self_join`. Copies of a vector are always found.
         keep : {"first", "last", "best"}
-            Keep the first row of a group, the last, or that of the highest score; of equals, the
+            Row of a group to keep: the first, the last, or the one of highest score; ties keep the
             first.
         scores : array_like of shape (n_vectors,), optional
             How good each row is, for ``keep="best"``.
         groups : {"components", "star"}
-            "components" puts rows together that a chain of similar pairs connects; its ends may be
-            unlike. "star" keeps rows in the order of `keep`, and drops only what is similar to a
-            kept row itself.
+            "components" groups rows that a chain of similar pairs connects; the ends of a chain may
+            differ. "star" takes rows in the order of `keep` and drops only those similar to a kept
+            row.
 
         Examples
         --------
@@ -659,7 +659,7 @@ class Index:
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
     ) -> Explanation:
-        """Tell why a vector is, or is not, returned for a query.
+        """Explain why a vector is, or is not, returned for a query.
 
         Parameters
         ----------
@@ -711,11 +711,11 @@ class Index:
         Parameters
         ----------
         queries : array_like of shape (n_queries, dim) or (dim,)
-            Queries that matter to you.
+            Queries like those you will ask.
         similarity, radius, miss_rate, guarantee, confidence
             As in :meth:`range_search`.
         sample : int, optional
-            Compare this many of them, drawn at random; all by default.
+            Number of queries to compare, drawn at random; all by default.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
 
@@ -755,7 +755,7 @@ class Index:
         return check_saved(self._path)
 
     def vectors(self, ids: ArrayLike | None = None) -> Float32Array:
-        """Return stored vectors, of norm 1 and as rounded as `dtype` has them.
+        """Return stored vectors, scaled to norm 1 and rounded to `dtype`.
 
         Parameters
         ----------
@@ -777,12 +777,12 @@ class Index:
 
     @property
     def units(self) -> UnitSource:
-        """The units with their tests, in the memory of this machine."""
+        """The units and their tests, in main memory."""
         return self._parts.units
 
     @property
     def source(self) -> Source:
-        """What searches ask: the units, or what a device has made of them."""
+        """What searches use: the units, or their copy on a device."""
         return self._parts.source
 
     @property
@@ -792,7 +792,7 @@ class Index:
 
     @property
     def config(self) -> IndexConfig:
-        """The configuration, with everything decided."""
+        """The configuration, with the choices of the design step in place of "auto"."""
         return self._parts.design.config
 
     @property
@@ -812,7 +812,7 @@ class Index:
 
     @property
     def unit_sizes(self) -> IntArray:
-        """The members of each unit, shape (n_units,); outliers and the reserve are in none."""
+        """Members of each unit, shape (n_units,); outliers and the reserve belong to none."""
         units = self._parts.units.cascade.units
         return np.diff(units.offsets)[: units.n_tested]
 
@@ -832,9 +832,9 @@ class Index:
 
     @property
     def reserve(self) -> IntArray:
-        """The vectors that are calibrated on, shape (n_reserve,), in the order of the queries.
+        """The rows held out for calibration, shape (n_reserve,), in the order of the queries.
 
-        None where queries were given.
+        Empty if queries were given.
         """
         evidence, keys = self._parts.evidence, self._parts.units.cascade.units.keys
         if evidence.source != "reserve" or evidence.table is None:
@@ -848,18 +848,18 @@ class Index:
 
     @property
     def calibration_table(self) -> CalibrationTable | None:
-        """The matches of the calibration queries, and what the stages see of them."""
+        """The matches of the calibration queries, and their scores in each stage."""
         return self._parts.evidence.table
 
     def calibration_rows(
         self, queries: ArrayLike, *, progress: bool | None = False
     ) -> CalibrationTable:
-        """Return the matches of given queries, and what the stages see of them.
+        """Return the matches of given queries, and their scores in each stage.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, dim)
-            None of them stored here.
+            Queries that are not stored in the index.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
         """
@@ -868,7 +868,7 @@ class Index:
         return build_table(self._parts.units.cascade, rows, None, similarity, progress)
 
     def unit_scores(self, queries: ArrayLike) -> Float32Array:
-        """Return what the unit test sees: yᵀm, or its estimate by codes.
+        """Return the score of each unit: yᵀm, or its estimate by codes.
 
         Parameters
         ----------
@@ -878,7 +878,7 @@ class Index:
         Returns
         -------
         ndarray of shape (n_queries, n_units)
-            float32. With codes, the score is given in shares of what a match 1 would score.
+            float32. With codes, on a scale where a match of cosine 1 scores 1.
         """
         rows = self._rows(queries, "Index.unit_scores")
         scores = np.empty((len(rows), len(self.unit_sizes)), dtype=np.float32)
@@ -904,7 +904,7 @@ class Index:
         return html_text(repr(self)) + html_table([], facts)
 
     def plot(self) -> Any:
-        """Return a figure of matplotlib: cost against unit size, and how units score matches.
+        """Return a matplotlib figure: cost against unit size, and scores with and without a match.
 
         The left panel shows the cost of random units by the paper's law, in the effective
         dimension of the data, and the size that was chosen. The right one shows what units with a
@@ -916,7 +916,7 @@ class Index:
     def shadow(self) -> float:
         """The share of range queries that are compared with the exhaustive search.
 
-        By default they take at most 2 % of the time, by the cost model; 0 compares none.
+        By default, comparisons take at most 2 % of the time, by the cost model; 0 turns them off.
         """
         return self._shadow
 
@@ -933,16 +933,17 @@ class Index:
     def recalibrate(
         self, queries: ArrayLike | None = None, *, progress: bool | None = None
     ) -> Certificate:
-        """Solve anew on recent queries, or on queries given, and return what is promised then.
+        """Calibrate on recent queries, or on queries given, and return the new certificate.
 
-        Searches use the new evidence from then on, in other threads, too; `save` writes it. Tallies
-        and the watch for drift start again. An error changes nothing.
+        Searches use the new evidence from then on, in all threads; `save` writes it. The counts and
+        the drift test of `health` start again. An error changes nothing.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, dim), optional
-            Queries like those to come. By default those of this process that were looked at: one in
-            twelve or more, each once, the last 2,000. Copies of stored vectors are left out.
+            Queries like those you will ask. By default, the last 2,000 queries of this process that
+            `health` sampled: at least one in twelve, each once. Copies of stored vectors are left
+            out.
         progress : bool, optional
             Show bars; None shows them on a terminal.
 
@@ -976,16 +977,17 @@ class Index:
     def to(self, device: str) -> Index:
         """Return the same index, searched on a device.
 
-        Ranges, the nearest and joins are found there. Explanations, searches by `threshold` or
-        `units`, and the watch for drift use the units in the memory of this machine.
+        Range searches, top-k searches and joins run there. Explanations, searches by `threshold` or
+        `units`, and the drift test use the units in main memory.
 
         Parameters
         ----------
         device : str
             "cpu", "cuda" for the first GPU, "cuda:1" for the second, and so on, or one that was
             registered (:func:`memvec.search.register_device`). A GPU needs balanced codes
-            (``IndexConfig(codes="balanced")``); a copy of the index lies on it, and answers are
-            those of the CPU, bit for bit.
+            (``IndexConfig(codes="balanced")``) and holds a copy of the index. Its ranges and
+            nearest equal those of the CPU bit for bit. Pairs of a join have the same scores; each
+            is tested from one side, so that one near a threshold may be found by one of both.
 
         Examples
         --------
@@ -1017,9 +1019,9 @@ class Index:
         return self._rows(queries, where), checks.threads(threads, where)
 
     def _rows(self, queries: ArrayLike, where: str, name: str = "queries") -> Float32Array:
-        source: Any = self._parts.moved
-        if isinstance(source, TakesArrays) and source.takes(queries):
-            return source.taken(queries, name, where)
+        device = taker_of(self._parts.moved)
+        if device is not None and device.takes(queries):
+            return device.taken(queries, name, where)
         scale = self._parts.design.metric == "cosine"
         rows = checks.unit_queries(queries, name, where, dim=self._dim, scale=scale)
         return rounded_rows(rows, self._parts.design.dtype)

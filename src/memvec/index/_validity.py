@@ -211,7 +211,9 @@ def _check_runs(arrays: Arrays, sizes: _Sizes) -> None:
     _check_ends(arrays, "run_offsets", sizes.n_slots)
     if not sizes.two_homes:
         if not np.array_equal(arrays["run_offsets"], arrays["offsets"]):
-            raise ValueError("array 'run_offsets' differs from 'offsets' where there is one home.")
+            raise ValueError(
+                "array 'run_offsets' differs from 'offsets' where each vector is in one unit."
+            )
         return
     slots = arrays["run_rows"]
     _check_range(arrays, "run_rows", -sizes.n_vectors, sizes.n_vectors)
@@ -225,7 +227,7 @@ def _check_runs(arrays: Arrays, sizes: _Sizes) -> None:
     if not np.array_equal(runs[is_member], homes):
         raise ValueError("array 'run_rows' holds a row outside of its unit.")
     if _n_distinct(guests, sizes) < len(guests) or (runs[~is_member] == homes[guests]).any():
-        raise ValueError("array 'run_rows' holds a guest twice, or at home.")
+        raise ValueError("array 'run_rows' names a vector twice in a unit, or in its own unit.")
 
 
 def _check_table(arrays: Arrays, sizes: _Sizes) -> None:

@@ -2,7 +2,7 @@
 
 from memvec.kernels._best_first import nearest_codes
 from memvec.kernels._bounded import search_bounded
-from memvec.kernels._calibrate import calibrate_codes, estimate_scores
+from memvec.kernels._calibrate import calibrate_codes, estimate_scores, see_fine
 from memvec.kernels._cascade import (
     CODE_STAGE,
     FINE_STAGE,
@@ -51,7 +51,7 @@ from memvec.kernels._stored import (
     rounded_rows,
     some_rows,
 )
-from memvec.kernels._threads import blocks, default_threads, run_blocks
+from memvec.kernels._threads import THREADS, blocks, default_threads, run_blocks
 from memvec.kernels._units import solve_units, sum_units
 
 __all__ = [
@@ -69,6 +69,7 @@ __all__ = [
     "RADIX",
     "ROW_TYPES",
     "STAGES_BEFORE_FINE",
+    "THREADS",
     "UNIT_STAGE",
     "WORD",
     "Room",
@@ -110,6 +111,7 @@ __all__ = [
     "search_codes",
     "search_vectors",
     "second_of_units",
+    "see_fine",
     "solve_units",
     "some_rows",
     "stage_lines",

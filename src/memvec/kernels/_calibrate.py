@@ -19,7 +19,6 @@ from memvec.kernels._runs import BLOCK, tests_whole_codes
 
 @fast_kernel
 def calibrate_codes(
-    queries,
     tested,
     frames,
     query_of,
@@ -41,29 +40,31 @@ def calibrate_codes(
     codes,
     code_scales,
     shifts,
-    fine,
+    has_fine,
     scores,
     slopes,
 ):
     """Fill what each stage sees of given pairs: the slack a pair needs at α is α·slope − score.
 
+    Fine codes see nothing here (`see_fine`): most indexes have none, and compile nothing for them.
+
     Parameters
     ----------
-    queries, tested : IN float32 (n_queries, dim), (n_queries, tested_dim)
-        As they are, and as the stages see them.
+    tested : IN float32 (n_queries, tested_dim)
+        The queries as the stages see them.
     frames : IN float32 (n_queries, 2) or (0, 2)
         Of `centre_queries`, where vectors are centred.
     query_of, row_of, unit_of, group_of : IN int64 (n_pairs,)
         The query, the member's row, its unit and its group.
-    flips … fine : IN
+    flips … shifts : IN
         Of `search_codes`.
+    has_fine : IN bool
     scores, slopes : OUT float32 (n_pairs, N_STAGES)
         A stage that does not test a pair has score ∞ and slope 0.
     """
     n_unit_words = unit_runs.shape[0] // n_tested if n_tested > 0 else 0
     has_groups, n_words = group_offsets.shape[0] > 1, codes.shape[1]
     planes, sums, squares = quantised_queries(tested, flips, steps, top)
-    has_fine = fine[1].shape[0] > 0
     whole = tests_whole_codes(n_prefix, n_words, has_fine)
     words = np.empty(planes.shape[2], dtype=np.uint64)
     top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
@@ -108,21 +109,28 @@ def calibrate_codes(
                 product += weight * (shift + frames[q, 0] * scale)
             scores[pair, stage] = product / spread
             slopes[pair, stage] = weight * scale / spread
-    scores[:, FINE_STAGE], slopes[:, FINE_STAGE] = np.inf, 0.0
-    if has_fine:
-        _see_fine(queries, query_of, row_of, fine, scores[:, FINE_STAGE], slopes[:, FINE_STAGE])
+        scores[pair, FINE_STAGE], slopes[pair, FINE_STAGE] = np.inf, 0.0
 
 
 @fast_kernel
-def _see_fine(queries, query_of, row_of, fine, scores, slopes):
-    """Fill what fine codes see of given pairs."""
-    flips, codes, scales, noise, n_levels = fine
+def see_fine(queries, query_of, row_of, flips, codes, scales, noise, n_levels, scores, slopes):
+    """Fill what fine codes see of given pairs.
+
+    Parameters
+    ----------
+    queries : IN float32 (n_queries, dim)
+    query_of, row_of : IN int64 (n_pairs,)
+    flips … n_levels : IN
+        The tuple `fine` of `search_codes`.
+    scores, slopes : OUT float32 (n_pairs, N_STAGES)
+        Those of the last stage are filled.
+    """
     entries, offsets, steps = fine_queries(queries, flips, n_levels)
     for pair in range(query_of.shape[0]):
         q, row = query_of[pair], row_of[pair]
         product = fine_product(codes, row, entries[q], offsets[q])
-        scores[pair] = np.float32(product) / (steps[q] * scales[row] * noise)
-        slopes[pair] = np.float32(1.0) / noise
+        scores[pair, FINE_STAGE] = np.float32(product) / (steps[q] * scales[row] * noise)
+        slopes[pair, FINE_STAGE] = np.float32(1.0) / noise
 
 
 @fast_kernel

@@ -12,6 +12,7 @@ _BEFORE = {
     "join_popcount": ("survivors",),
     "join_wgmma": ("survivors",),
     "members": ("codes",),
+    "nearest": ("rows",),
     "scan": ("codes",),
     "scores": ("rows",),
     "store": ("rows",),

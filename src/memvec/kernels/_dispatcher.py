@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import logging
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -48,10 +51,36 @@ def _made(face: type[CPUDispatcher], function: Any, options: dict[str, Any], **m
     return face(py_func=function, locals={}, targetoptions={**always, **options}, **more)
 
 
+def _called(call: Callable[..., Any], arguments: tuple[Any, ...], more: dict[str, Any]) -> Any:
+    return call(*arguments, **more)
+
+
+# Python keeps frames in pieces of 16 KB, and maps and unmaps one whenever a loop calls across its
+# end: half a million times in a compilation, which nests deep. A frame that asks for 1 MB gets a
+# piece of 2 MB, and what it calls has the rest of it.
+_with_room = FunctionType(_called.__code__.replace(co_stacksize=2**17), globals())
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Let garbage lie: the collector takes a tenth of a compilation to look at what is in use."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class _PythonFace(CPUDispatcher):
     def enable_caching(self) -> None:
         """Keep compiled code in the folder of all kernels."""
         self._cache = _KeptCode(self.py_func)
+
+    def _compile_for_args(self, *args: Any, **kws: Any) -> Any:
+        with _without_collector():
+            return _with_room(super()._compile_for_args, args, kws)  # type: ignore[misc]
 
 
 class _KernelFace(CPUDispatcher):

@@ -16,7 +16,7 @@ from memvec.progress import Advance, in_notebook, is_silent, on_terminal, progre
 
 _LOGGER = logging.getLogger("memvec")
 _NOTICE = (
-    "memvec: compiling for this machine. A first build and search take about 15 s longer, once."
+    "memvec: compiling for this machine. A first build and search take about 10 s longer, once."
 )
 
 

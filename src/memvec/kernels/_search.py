@@ -144,55 +144,23 @@ def keep_allowed(candidates, keys, allowed):
 
 
 @inner_kernel
-def _before(scores, ids, left, right):
-    """Tell whether a hit comes before another: the higher score, then the lower id."""
-    if scores[left] != scores[right]:
-        return scores[left] > scores[right]
-    return ids[left] < ids[right]
+def _sort(ids, scores, start, stop):
+    """Order some hits in place, however they lie: each moves up until one before it is better.
 
-
-@inner_kernel
-def _swap(ids, scores, left, right):
-    ids[left], ids[right] = ids[right], ids[left]
-    scores[left], scores[right] = scores[right], scores[left]
-
-
-@inner_kernel
-def _sort_few(ids, scores, start, stop):
-    """Order some hits in place: each moves up until the one before it is better."""
-    for last in range(start + 1, stop):
-        key, score, place = ids[last], scores[last], last
-        while place > start and not (
-            scores[place - 1] > score or (scores[place - 1] == score and ids[place - 1] < key)
-        ):
-            ids[place], scores[place] = ids[place - 1], scores[place - 1]
-            place -= 1
-        ids[place], scores[place] = key, score
-
-
-@inner_kernel
-def _sort_many(ids, scores, start, stop):
-    """Order some hits in place, however they lie: a heap sort.
-
-    First each root sinks, from the last to the first, then the first of the heap goes behind the
-    rest of it, again and again.
+    Of few hits, neighbours are compared; of more, first those that lie far apart (a Shell sort).
     """
-    size = stop - start
-    half = size // 2
-    ids, scores = ids[start:stop], scores[start:stop]
-    for step in range(half + size - 1):
-        root, left = half - 1 - step, size
-        if step >= half:
-            root, left = 0, size - 1 - (step - half)
-            _swap(ids, scores, 0, left)
-        while 2 * root + 1 < left:
-            child = 2 * root + 1
-            if child + 1 < left and _before(scores, ids, child, child + 1):
-                child += 1
-            if not _before(scores, ids, root, child):
-                break
-            _swap(ids, scores, root, child)
-            root = child
+    gap = stop - start if stop - start > _FEW_HITS else 2
+    while gap > 1:
+        gap = gap * 4 // 9 | 1  # odd, and close to the gaps of Tokuda
+        for last in range(start + gap, stop):
+            key, score, place = ids[last], scores[last], last
+            while place >= start + gap and not (
+                scores[place - gap] > score
+                or (scores[place - gap] == score and ids[place - gap] < key)
+            ):
+                ids[place], scores[place] = ids[place - gap], scores[place - gap]
+                place -= gap
+            ids[place], scores[place] = key, score
 
 
 @fast_kernel
@@ -204,16 +172,14 @@ def sort_hits(ids, scores, start, stop):
     """
     if stop > ids.shape[0]:
         return
-    size = stop - start
-    if size <= _FEW_HITS:
-        _sort_few(ids, scores, start, stop)
-        return
-    highest, lowest = scores[start], scores[start]
-    for i in range(start, stop):
-        highest = scores[i] if scores[i] > highest else highest
-        lowest = scores[i] if scores[i] < lowest else lowest
+    size, highest, lowest = stop - start, 0.0, 0.0
+    if size > _FEW_HITS:
+        highest, lowest = scores[start], scores[start]
+        for i in range(start, stop):
+            highest = scores[i] if scores[i] > highest else highest
+            lowest = scores[i] if scores[i] < lowest else lowest
     if highest == lowest:
-        _sort_many(ids, scores, start, stop)
+        _sort(ids, scores, start, stop)
         return
     bins, ends = np.empty(size, dtype=np.int64), np.zeros(size + 1, dtype=np.int64)
     held_ids, held_scores = ids[start:stop].copy(), scores[start:stop].copy()
@@ -231,10 +197,8 @@ def sort_hits(ids, scores, start, stop):
     first = 0
     for i in range(size):
         last = ends[i]
-        if last - first <= _FEW_HITS:
-            _sort_few(ids, scores, start + first, start + last)
-        else:
-            _sort_many(ids, scores, start + first, start + last)
+        if last - first > 1:
+            _sort(ids, scores, start + first, start + last)
         first = last
 
 

@@ -14,6 +14,8 @@ from contextlib import contextmanager
 
 from memvec import checks
 
+#: Names the number of threads that are used where nobody says another.
+THREADS = "MEMVEC_THREADS"
 _LOCK = threading.Lock()
 _POOL: ThreadPoolExecutor | None = None
 _POOL_OWNER = 0
@@ -21,7 +23,7 @@ _POOL_OWNER = 0
 
 def default_threads() -> int:
     """Return how many threads to use: MEMVEC_THREADS, else the cores this process may run on."""
-    asked = os.environ.get("MEMVEC_THREADS", "")
+    asked = os.environ.get(THREADS, "")
     if asked.isdigit() and int(asked) > 0:
         return int(asked)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -41,13 +41,13 @@ from memvec.search._selected import (
 from memvec.search._self_join import Copies, Pairs, SelfJoin, find_copies
 from memvec.search._source import (
     Source,
-    TakesArrays,
     UnitSource,
     are_few,
     built_on,
     check_device,
     register_device,
     source_on,
+    taker_of,
 )
 from memvec.search._units import Units
 
@@ -81,7 +81,6 @@ __all__ = [
     "Source",
     "StageLines",
     "StageView",
-    "TakesArrays",
     "Target",
     "TopHits",
     "UnitSource",
@@ -110,4 +109,5 @@ __all__ = [
     "some_unit_selected",
     "source_on",
     "stage_views",
+    "taker_of",
 ]

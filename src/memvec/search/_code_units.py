@@ -35,6 +35,7 @@ from memvec.kernels import (
     room_for,
     search_blocks,
     search_codes,
+    see_fine,
     stage_lines,
     tests_whole_codes,
 )
@@ -422,7 +423,6 @@ class CodeUnits:
         scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
         calibrate: Callable[..., None] = calibrate_codes
         calibrate(
-            queries,
             *self._framed(queries),
             query_of,
             row_of,
@@ -435,10 +435,13 @@ class CodeUnits:
             self.codes,
             self.code_scales,
             self.centring.arrays,
-            self._fine_tests,
+            len(self.fine) > 0,
             scores,
             slopes,
         )
+        if len(self.fine):
+            see: Callable[..., None] = see_fine
+            see(queries, query_of, row_of, *self._fine_tests, scores, slopes)
         return scores, slopes
 
     def unit_scores(self, query: Float32Array) -> Float32Array:

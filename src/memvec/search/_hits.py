@@ -75,7 +75,7 @@ class Searched:
     n_candidates : int
         Those that could be hits: neither deleted nor left out by a filter.
     null_law : NullLaw
-        What vectors that have nothing to do with a query score.
+        The law of the scores of vectors that are unrelated to a query.
     metric : {"cosine", "euclidean"}
         What scores are.
     """
@@ -116,7 +116,7 @@ class HitRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, init=False)
 class Hits:
-    """All matches of some queries, flat, each query's ordered by score and then by id.
+    """The matches of a batch of queries in flat arrays, ordered by query, score and id.
 
     Its length is the number of queries; ``hits[q]`` are the matches of query q.
 
@@ -125,27 +125,25 @@ class Hits:
     offsets : ndarray of shape (n_queries + 1,)
         Query q has the matches from ``offsets[q]`` to ``offsets[q + 1]``.
     ids : ndarray of shape (n_matches,)
-        Of an index, rows of the array it was built from, int64; of a collection, integers and
-        strings, in an array of objects.
+        For an index, row numbers of the array it was built from, int64; for a collection, its ids,
+        in an array of objects.
     scores : ndarray of shape (n_matches,)
         Their cosines with the query, or their distances from it, as the metric says; float32.
     certificate : Certificate
         What is promised about the matches missed.
     spent : ndarray of shape (n_queries, 5)
-        What each query took: unit tests, units visited, members tested, whole codes tested, exact
+        Work of each query: unit tests, units visited, members tested, whole codes tested, exact
         products. `work` is their sum.
     searched : Searched
-        What they were found in.
+        What was searched.
     metadata : list of dict, or None
-        That of each match, where a collection was asked for it. A dict is shared by all matches of
-        an item.
+        Metadata of each match, if a collection was asked for it. All matches of an item share a
+        dict.
     vectors : ndarray of shape (n_matches, dim), or None
-        As they are stored, where a collection was asked for them.
+        Stored vectors of the matches, if a collection was asked for them.
 
-    Notes
-    -----
-    A pickle holds the p-values in place of the law that they come from: `p_values` and `e_values`
-    stay, `null_law` does not.
+    Notes ----- A pickle holds the p-values but not the law that they come from: `p_values` and
+    `e_values` survive, `null_law` does not.
     """
 
     offsets: IntArray
@@ -185,12 +183,12 @@ class Hits:
 
     @property
     def work(self) -> Work:
-        """What was spent, summed over the queries."""
+        """The work, summed over the queries."""
         return Work.of(self.spent, self.searched)
 
     @property
     def null_law(self) -> NullLaw:
-        """What vectors that have nothing to do with a query score."""
+        """The law of the scores of vectors that are unrelated to a query."""
         return self.searched.null_law
 
     @property
@@ -215,7 +213,7 @@ class Hits:
         return np.diff(self.offsets)
 
     def with_p_values(self, values: Float64Array) -> Hits:
-        """Return the same hits with their p-values, where the law they come from is elsewhere."""
+        """Return the same hits with p-values that were computed elsewhere."""
         told = object.__new__(Hits)
         vars(told).update(vars(self), _p_values=values)
         return told
@@ -223,7 +221,7 @@ class Hits:
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table`` of all matches: columns query, id and score.
 
-        Where both integers and text are among the ids, all become text.
+        If the ids mix integers and text, all become text.
         """
         return self._columns.to_arrow("Hits.to_arrow()")
 
@@ -234,7 +232,7 @@ class Hits:
     def to_polars(self) -> Any:
         """Return a ``polars.DataFrame`` of all matches: columns query, id and score.
 
-        Where both integers and text are among the ids, all become text.
+        If the ids mix integers and text, all become text.
         """
         return self._columns.to_polars("Hits.to_polars()")
 
@@ -294,19 +292,19 @@ class TopHits:
     ids : ndarray of shape (n_queries, k)
         As in :class:`Hits`; where fewer than k were found, -1 of an index and None of a collection.
     scores : ndarray of shape (n_queries, k)
-        Their cosines, float32, falling; -inf where there is no id. Distances rise; inf where there
-        is no id.
+        Cosines in falling order, -inf where there is no id; or distances in rising order, inf where
+        there is no id. float32.
     certificate : Certificate
         What is promised about the vectors missed.
     spent : ndarray of shape (n_queries, 5)
-        What each query took; `work` is their sum.
+        Work of each query; `work` is their sum.
     searched : Searched
-        What they were found in.
+        What was searched.
     metadata : list of lists of dict, or None
-        One list a query, as long as its row of ids, where a collection was asked for it; None in
+        One list per query, as long as its row of ids, if a collection was asked for it; None in
         place of a dict where there is no id.
     vectors : ndarray of shape (n_queries, k, dim), or None
-        As they are stored, where a collection was asked for them; NaN where there is no id.
+        Stored vectors, if a collection was asked for them; NaN where there is no id.
     """
 
     ids: IntArray | IdArray
@@ -319,7 +317,7 @@ class TopHits:
 
     @classmethod
     def of(cls, hits: Hits, k: int) -> TopHits:
-        """Return the first k matches of each query, filled up."""
+        """Return the first k matches of each query, padded to k."""
         plain = hits.metadata is None and hits.vectors is None
         if plain and len(hits) == 1 and len(hits.ids) == k:  # as services ask
             found = hits.ids.reshape(1, k), hits.scores.astype(np.float32).reshape(1, k)
@@ -348,7 +346,7 @@ class TopHits:
 
     @property
     def work(self) -> Work:
-        """What was spent, summed over the queries."""
+        """The work, summed over the queries."""
         return Work.of(self.spent, self.searched)
 
     def to_arrow(self) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -32,8 +32,8 @@ def find_nearest(
     nearest = _Nearest(target.scopes, k, threads)
     if plan.thresholds is not None:
         return nearest.likely(rows, plan, plan.thresholds)
-    if plan.first is None or plan.first.thresholds is None:
-        every = nearest.above(rows, ANYTHING, None)
+    if plan.first is None or plan.first.thresholds is None or nearest.compares_fast:
+        every = nearest.everything(rows)
         return Matches.of_rows(every.best(k), every.spent)
     near = nearest.likely(rows, plan.first, plan.first.thresholds)
     return near if plan.first.certificate.complete else nearest.exactly(rows, near)
@@ -52,6 +52,42 @@ class _Nearest:
     ) -> Matches:
         """Return everything above a similarity."""
         return search_scopes(self.scopes, rows, similarity, thresholds, self.threads)
+
+    @property
+    def compares_fast(self) -> bool:
+        """Whether some source finds the k nearest of all queries at once."""
+        return any(map(_best_of_all, self.scopes))
+
+    def everything(self, rows: Float32Array, thresholds: Thresholds | None = None) -> Matches:
+        """Return at least the k nearest, by comparing everything."""
+        if not self.compares_fast or not len(rows):
+            return self.above(rows, ANYTHING, thresholds)
+        found, others = [], []
+        for scope in self.scopes:
+            best = _best_of_all(scope)
+            if best is None:
+                others.append(scope)
+                continue
+            here = best(rows, self.k, self.threads, scope.allowed)
+            found.append(here if scope.keys is None else here.named(scope.keys))
+        near = found[0] if len(found) == 1 else Matches.merged(found, len(rows))
+        if not any(len(scope.source) for scope in others):
+            return near
+        lowest = [row.scores[self.k - 1] if len(row.ids) >= self.k else -np.inf for row in near]
+        behind = self._above_each(others, rows, np.array(lowest), thresholds)
+        return Matches.merged([near, *behind], len(rows))
+
+    def _above_each(
+        self,
+        scopes: Sequence[Scope],
+        rows: Float32Array,
+        scores: Float64Array,
+        thresholds: Thresholds | None,
+    ) -> Iterator[Matches]:
+        """Yield what is above a score of its own for each query, and a little below it."""
+        for at, queries in _by_step(scores):
+            here = search_scopes(scopes, rows[queries], at, thresholds, self.threads)
+            yield _spread(here, queries, len(rows))
 
     def likely(self, rows: Float32Array, plan: Plan, thresholds: Thresholds) -> Matches:
         """Return the k nearest, but for what thresholds miss.
@@ -89,7 +125,7 @@ class _Nearest:
         waiting = answers.short_of(waiting)
         if len(waiting):
             everything = Thresholds.one(ANYTHING, np.full_like(stages, np.inf))
-            answers.take(waiting, self.above(rows[waiting], ANYTHING, everything))
+            answers.take(waiting, self.everything(rows[waiting], everything))
         return answers.matches
 
     def _visited(
@@ -111,7 +147,7 @@ class _Nearest:
             here = source.nearest(rows, cuts, thresholds, best, self.threads, allowed)
             found.append(here if keys is None else here.named(keys))
         if others:
-            for at, queries in _by_step(best):
+            for at, queries in _by_step(best[:, 0]):
                 lines = Thresholds.one(at, thresholds.slack[0])
                 here = search_scopes(others, rows[queries], at, lines, self.threads)
                 found.append(_spread(here, queries, len(rows)))
@@ -127,6 +163,11 @@ class _Nearest:
         return answers.matches
 
 
+def _best_of_all(scope: Scope) -> Callable[..., Matches] | None:
+    """Return what finds at least the k nearest by comparing everything; None for other sources."""
+    return getattr(scope.source, "best_of_all", None)
+
+
 def _parted(scopes: Sequence[Scope]) -> tuple[list[Scope], list[Scope]]:
     """Return the scopes that are visited best first, and the others that hold anything."""
     visited, others = [], []
@@ -138,11 +179,11 @@ def _parted(scopes: Sequence[Scope]) -> tuple[list[Scope], list[Scope]]:
     return visited, others
 
 
-def _by_step(best: Float64Array) -> Iterator[tuple[float, IntArray]]:
-    """Yield multiples of the step, and the queries whose k-th best score is up to one above."""
+def _by_step(scores: Float64Array) -> Iterator[tuple[float, IntArray]]:
+    """Yield multiples of the step, and the queries whose score is up to one above."""
     steps: dict[int, list[int]] = {}
     lowest = math.floor(ANYTHING / _STEP)
-    for query, score in enumerate(best[:, 0].tolist()):
+    for query, score in enumerate(scores.tolist()):
         step = math.floor(score / _STEP) if score > ANYTHING else lowest
         steps.setdefault(step, []).append(query)
     for step, queries in steps.items():

@@ -133,38 +133,50 @@ class SelfJoin:
         """Yield each pair of rows that is similar, once.
 
         Rows of a scope are queries to it and to the scopes behind it; within a scope, a pair counts
-        when it is found from its first row.
+        when it is found from its first row. Sources that join themselves find their own pairs.
         """
-        own = self._own_pairs()
+        own = self._own_pairs(self.scopes[0], self.progress) if len(self.scopes) == 1 else None
         if own is not None:
             yield from own
             return
         total = sum(len(_rows_of(scope)) for scope in self.scopes)
         with progress_bar("joining", total, self.progress) as advance:
             for number, scope in enumerate(self.scopes):
+                own = self._own_pairs(scope, progress=False)
+                yield from own or ()
                 rows = _rows_of(scope)
+                if own is not None and not self._n_behind(number):
+                    advance(len(rows))
+                    continue
                 for start, stop in blocks(len(rows), self._at_once):
-                    yield self._pairs_of(number, rows[start:stop])
+                    yield self._pairs_of(number, rows[start:stop], within=own is None)
                     advance(stop - start)
 
-    def _own_pairs(self) -> Iterator[Pairs] | None:
-        """Return the pairs of a single source that joins itself; None for others."""
-        if len(self.scopes) > 1 or self.scopes[0].keys is not None:
-            return None
-        source, _, allowed = self.scopes[0]
+    def _n_behind(self, number: int) -> int:
+        """Return how many rows the scopes behind one have."""
+        return sum(len(_rows_of(scope)) for scope in self.scopes[number + 1 :])
+
+    def _own_pairs(self, scope: Scope, progress: bool | None) -> Iterator[Pairs] | None:
+        """Return the pairs within a source that joins itself; None for others."""
+        source, keys, allowed = scope
         if not isinstance(source, JoinsItself):
             return None
-        return source.own_pairs(self.similarity, self.plan.thresholds, allowed, self.progress)
+        found = source.own_pairs(self.similarity, self.plan.thresholds, allowed, progress)
+        if found is None or keys is None:
+            return found
+        return (Pairs(keys[left], keys[right], scores) for left, right, scores in found)
 
-    def _pairs_of(self, number: int, rows: IntArray) -> Pairs:
-        """Return the pairs of some rows of a scope with rows behind them."""
+    def _pairs_of(self, number: int, rows: IntArray, *, within: bool) -> Pairs:
+        """Return the pairs of some rows of a scope with rows behind them, within it or not."""
         here, behind = self.scopes[number], self.scopes[number + 1 :]
         own = _keys_of(here)[rows]
         queries = self.vectors(own)
-        if not isinstance(here.source, UnitSource):
-            here = here._replace(allowed=_from(here, int(rows[0])))
-        found = self._search(here, self._by_products[number], queries)
-        found = found.kept(found.ids > own[found.queries])
+        found = Matches.merged([], len(rows))
+        if within:
+            if not isinstance(here.source, UnitSource):
+                here = here._replace(allowed=_from(here, int(rows[0])))
+            found = self._search(here, self._by_products[number], queries)
+            found = found.kept(found.ids > own[found.queries])
         if behind:
             found = Matches.merged([found, *self._found_behind(number, queries)], len(rows))
         return Pairs(own[found.queries], found.ids, found.scores.astype(np.float32))
@@ -231,7 +243,9 @@ class SelfJoin:
     def _at_once(self) -> int:
         """How many rows are queries at the same time."""
         by_units = all(
-            isinstance(scope.source, UnitSource) and not by_products
+            isinstance(scope.source, UnitSource)
+            and not isinstance(scope.source, JoinsItself)
+            and not by_products
             for scope, by_products in zip(self.scopes, self._by_products, strict=True)
             if len(_rows_of(scope))
         )
