@@ -21,6 +21,17 @@ collect_ignore = (
     ]
 )
 
+# Filling shards takes most of a minute, and so does searching a collection of the same items.
+SLOW_FIXTURES = {"template", "whole", "root"}
+
+
+def pytest_collection_modifyitems(items):
+    """Leave tests of filled shards to `make test-extras`, which runs all of this folder."""
+    for item in items:
+        if SLOW_FIXTURES & set(getattr(item, "fixturenames", ())) and "cluster" in item.path.parts:
+            item.add_marker(pytest.mark.slow)
+
+
 N_SHARDS = 3
 N_ITEMS = 2400
 # Units that are not designed: trials take most of the time of so small a segment.

@@ -230,13 +230,15 @@ def test_shards_in_wrong_places_are_refused(root):
     (root / "shard-0001").rename(root / "aside")
     (root / "shard-0002").rename(root / "shard-0001")
     (root / "aside").rename(root / "shard-0002")
-    with pytest.raises(ShardError, match="it is shard 2, where 1 belongs"):
+    with pytest.raises(ShardError, match="it is shard 2 of this collection, where 1 belongs"):
         open_local(root)
 
 
 def test_shard_with_other_settings_is_refused(root):
+    claim = (root / "shard-0001" / "shard.json").read_bytes()
     shutil.rmtree(root / "shard-0001")
     memvec.open(root / "shard-0001", dim=3).close()
+    (root / "shard-0001" / "shard.json").write_bytes(claim)
     with pytest.raises(ShardError, match="other settings than the other shards"):
         open_local(root)
 

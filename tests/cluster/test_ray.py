@@ -1,11 +1,18 @@
 """Shards as actors of Ray: bit for bit what shards in one process answer."""
 
+import logging
+import os
+
 import numpy as np
 import pytest
 
 from cluster.conftest import N_SHARDS, SETTINGS, lists_of, open_local
 from memvec import cluster
+from memvec.cluster._ray_links import RayLink, ray_links
+from memvec.cluster._wire import PIECE_BYTES
+from memvec.collection import Sought
 from memvec.errors import InvalidValueError, LockedError, ShardError
+from memvec.guarantee import Request
 
 WHERE = {"year": {"$gte": 2010}}
 
@@ -67,6 +74,76 @@ def test_queries_of_many_bytes_go_through_the_object_store(pair, sample):
     assert lists_of(remote) == lists_of(local)
 
 
+def test_large_answers_come_in_pieces(pair, sample, monkeypatch):
+    """Six million matches, in pieces of at most 4 MB: no answer lies in the object store whole."""
+    import ray
+
+    pieces = []
+    get = ray.get
+
+    def sized(reference, **options):
+        found = get(reference, **options)
+        pieces.extend([found.nbytes] if isinstance(found, np.ndarray) else [])
+        return found
+
+    monkeypatch.setattr(ray, "get", sized)
+    remote, local = (one.range_search(sample[:3000], 0.001, guarantee="exact") for one in pair)
+    assert max(pieces) == PIECE_BYTES
+    assert sum(pieces) >= 12 * len(remote.scores) > 70_000_000
+    assert np.array_equal(remote.scores, local.scores)
+    assert np.array_equal(remote.ids, local.ids)
+
+
+def test_answer_that_nobody_fetches_does_not_hold_up_the_shard(pair, sample):
+    """A driver thread that is interrupted between two pieces leaves the actor free."""
+    remote, _ = pair
+    link = remote.shards.links[0]
+    state = remote.shards.states[0]
+    sought = Sought(state.change, -1.0, None, Request(0.0, "exact", 0.95, False), None, 1)
+    held = ray_get(link.actor.find_shared.remote(sample[:8000], sought))
+    options = {"num_returns": "streaming", "_generator_backpressure_num_objects": 1}
+    stream = link.actor.pieces.options(**options).remote(held.token)
+    ray_get(next(stream))
+    del stream
+    assert len(remote.range_search(sample[0], 0.999).ids) == 1
+
+
+def test_result_of_a_held_answer_that_is_lost_is_asked_for_again(pair, sample, monkeypatch):
+    asked = []
+    fetched = RayLink._fetched
+
+    def once_lost(link, held):
+        asked.append(link.number)
+        return None if asked.count(link.number) == 1 else fetched(link, held)
+
+    monkeypatch.setattr(RayLink, "_fetched", once_lost)
+    hits = [one.range_search(sample[:50], 0.001, guarantee="exact") for one in pair]
+    assert sorted(asked) == [0, 0, 1, 1, 2, 2]
+    assert lists_of(hits[0]) == lists_of(hits[1])
+
+
+def test_shards_that_wait_for_cpus_are_told_of(root, ray_cluster, caplog):
+    """They would wait in silence; what never answered is ended without being asked to close."""
+    links = ray_links(_root_of(root), {"read_only": True}, 1.5)
+    with caplog.at_level(logging.WARNING, logger="memvec"):
+        pending = ray_links(_root_of(root), {"read_only": True}, 1.5)
+    assert "3 shards reserve 1.5 CPUs each; the cluster has 4" in caplog.text
+    for link in (*links, *pending):
+        link.begin("close")()
+
+
+def _root_of(path):
+    from memvec.cluster._root import read_root
+
+    return read_root(path)
+
+
+def ray_get(reference):
+    import ray
+
+    return ray.get(reference, timeout=60)
+
+
 def test_shards_are_created_filled_and_sealed_on_ray(tmp_path, sample, queries, ray_cluster):
     """What actors write is what one process writes."""
     settings, found = SETTINGS | {"seal_at": 300}, []
@@ -122,3 +199,55 @@ def test_lost_shard_is_named(root, queries, ray_cluster):
         there = local.range_search(queries)
         assert lists_of(there) == lists_of(hits)
         assert there.certificate.to_json() == hits.certificate.to_json()
+
+
+ADDRESSED = """
+import json, ray
+from memvec.cluster._ray import require_ray
+require_ray("a test")
+print(json.dumps([node["Resources"].get("mark", 0) for node in ray.nodes()]))
+"""
+
+
+def test_ray_address_names_the_cluster_that_is_used():
+    """A second cluster runs beside that of the other tests; it alone has the resource."""
+    import json
+    import os
+    import subprocess
+    import sys
+
+    from ray.cluster_utils import Cluster
+
+    arguments = {"num_cpus": 1, "resources": {"mark": 7}, "include_dashboard": False}
+    other = Cluster(
+        initialize_head=True, head_node_args={**arguments, "object_store_memory": 100_000_000}
+    )
+    try:
+        environment = {**os.environ, "RAY_ADDRESS": other.address, "PYTHONWARNINGS": "ignore"}
+        done = subprocess.run(
+            [sys.executable, "-c", ADDRESSED],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=120,
+        )
+    finally:
+        other.shutdown()
+    assert json.loads(done.stdout.splitlines()[-1]) == [7.0]
+
+
+def test_builds_of_a_worker_take_its_threads_alone(tmp_path, monkeypatch):
+    from memvec.cluster import _files
+    from memvec.kernels import THREADS, default_threads
+
+    seen = []
+    plan = {"files": [], "asked": {}, "dim": 1, "memory": 1, "n_blocks": 1}
+    monkeypatch.setattr(_files.BlockPlan, "of_record", lambda record: None)
+    monkeypatch.setattr(_files.WorkFolder, "is_whole", lambda work, task: False)
+    monkeypatch.setattr(_files, "do_task", lambda *given: seen.append(default_threads()))
+    for before in ("9", None):
+        monkeypatch.setenv(THREADS, before) if before else monkeypatch.delenv(THREADS)
+        _files._do(str(tmp_path), plan, ("read",), 3)
+        assert os.environ.get(THREADS) == before  # other tasks run in the process afterwards
+    assert seen == [3, 3]

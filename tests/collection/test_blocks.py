@@ -505,7 +505,7 @@ def test_memory_is_read_as_people_write_it():
 
 def test_fewer_blocks_follow_from_more_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(_blocks_plan, "_FEW_ROWS", 10**9)
-    counts = [_blocks_plan._n_blocks(10**6, 384, size * 10**9, "") for size in (1, 2, 4, 64)]
+    counts = [_blocks_plan._n_blocks(10**6, 10**6, 384, size * 10**9, "") for size in (1, 2, 4, 64)]
     assert counts == sorted(counts, reverse=True)
     assert counts[0] > 5
     assert counts[-1] == 1

@@ -368,7 +368,8 @@ def test_forged_calibration_is_refused(folder, name):
 
 def test_items_without_vectors_keep_segments_from_being_removed(folder):
     """A catalog that has lost its segments is not whole: what it does not name is no orphan."""
-    before = len(list(memvec.open(folder, read_only=True)))
+    with memvec.open(folder, read_only=True) as collection:
+        before = len(list(collection))
 
     def forget(connection):
         for table in ("segments", "segment_files", "calibration"):

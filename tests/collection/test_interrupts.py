@@ -1,6 +1,7 @@
 """Ctrl-C at any instruction of a change: what is found and counted is what is on the disk."""
 
 import dis
+import inspect
 import sys
 import threading
 from collections import Counter
@@ -20,14 +21,19 @@ ROWS = np.random.default_rng(3).standard_normal((5, DIM)).astype(np.float32)
 
 @cache
 def interruptible(code):
-    """Return where Python looks for signals: after calls, jumps back, and at the beginning."""
+    """Return where Python looks for signals: after calls, at jumps back, and at the beginning.
+
+    Where such a jump leads to does not count: others may come there who have seen no signal. The
+    end of a with statement, from which a lock would not be let go, is such a place in Python 3.12.
+    """
     steps = [step for step in dis.get_instructions(code) if step.opname != "CACHE"]
     after = {
         following.offset
         for step, following in pairwise(steps)
         if step.opname.startswith(("CALL", "RESUME"))
     }
-    return after | {step.argval for step in steps if "JUMP_BACKWARD" in step.opname}
+    back = [step for step in steps if "JUMP_BACKWARD" in step.opname]
+    return after | {step.offset for step in back if "NO_INTERRUPT" not in step.opname}
 
 
 class Interrupt:
@@ -37,6 +43,8 @@ class Interrupt:
         self.at, self.taken = at, 0
 
     def __enter__(self):
+        # Python 3.12 traces no instructions if no frame has asked for them before.
+        inspect.currentframe().f_trace_opcodes = True
         sys.settrace(self._called)
         return self
 

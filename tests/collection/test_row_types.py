@@ -3,6 +3,7 @@
 import shutil
 import sqlite3
 import zlib
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -38,6 +39,12 @@ def truth(dtype):
         }
         for query in naive.unit_rows(QUERIES)
     ]
+
+
+def catalog_of(folder):
+    """Open the catalog behind memvec's back, without the checksum that would tell."""
+    (folder / "catalog.crc").unlink(missing_ok=True)
+    return closing(sqlite3.connect(folder / "catalog.sqlite", isolation_level=None))
 
 
 def opened(path, dtype=None, **more):
@@ -133,9 +140,8 @@ def test_rows_take_the_bytes_of_their_type(dtype, tmp_path):
     for kind in ("float32", dtype):
         with opened(tmp_path / kind, kind) as collection:
             collection.add(ROWS)
-            [(blob,)] = sqlite3.connect(tmp_path / kind / "catalog.sqlite").execute(
-                "SELECT sum(length(vectors)) FROM waiting"
-            )
+            with catalog_of(tmp_path / kind) as catalog:
+                [(blob,)] = catalog.execute("SELECT sum(length(vectors)) FROM waiting")
             collection.seal(progress=False)
             sizes[kind] = blob, collection.stats().segment_bytes
     width = np.dtype(dtype).itemsize
@@ -163,8 +169,8 @@ def test_damaged_segment_is_rebuilt_from_its_stored_rows(dtype, truth, tmp_path)
 def test_float32_is_written_as_before_there_were_others(tmp_path):
     with opened(tmp_path / "rows.mv", "float32"):
         pass
-    catalog = sqlite3.connect(tmp_path / "rows.mv" / "catalog.sqlite")
-    text = "".join(map(str, catalog.execute("SELECT * FROM settings").fetchall()))
+    with catalog_of(tmp_path / "rows.mv") as catalog:
+        text = "".join(map(str, catalog.execute("SELECT * FROM settings").fetchall()))
     assert "dtype" not in text
     with opened(tmp_path / "rows.mv") as collection:
         assert collection.dtype == "float32"
@@ -187,7 +193,7 @@ def test_waiting_rows_that_nobody_stores_are_refused(value, tmp_path):
     path = tmp_path / "rows.mv"
     with opened(path, "int8") as collection:
         collection.add(ROWS)
-    with sqlite3.connect(path / "catalog.sqlite") as catalog:
+    with catalog_of(path) as catalog:
         [(blob,)] = catalog.execute("SELECT vectors FROM waiting").fetchall()
         rows = np.frombuffer(bytearray(blob), dtype=np.int8).reshape(-1, 16)
         rows[3] = value
@@ -203,9 +209,9 @@ def test_segment_of_another_type_is_refused(tmp_path):
         with opened(tmp_path / kind, kind) as collection:
             collection.add(ROWS)
             collection.seal(progress=False)
-    with sqlite3.connect(tmp_path / "int8" / "catalog.sqlite") as catalog:
+    with catalog_of(tmp_path / "int8") as catalog:
         rows = catalog.execute("SELECT * FROM segment_files").fetchall()
-    with sqlite3.connect(tmp_path / "float32" / "catalog.sqlite") as catalog:
+    with catalog_of(tmp_path / "float32") as catalog:
         catalog.execute("DELETE FROM segment_files")
         catalog.executemany("INSERT INTO segment_files VALUES (?, ?, ?, ?)", rows)
     [old], [new] = ((tmp_path / kind).glob("segments/*") for kind in ("float32", "int8"))

@@ -46,7 +46,7 @@ def test_rows_held_out_are_those_of_lowest_priority():
     many = np.arange(100_000)
     assert len(rows_to_hold_out(many, 384, memvec.IndexConfig())) == 2000
     # Ground truth of so many dimensions affords two queries.
-    assert len(rows_to_hold_out(many, 5_000_000, memvec.IndexConfig())) == 2
+    assert len(rows_to_hold_out(many, 40_000_000, memvec.IndexConfig())) == 2
 
 
 operations = st.lists(

@@ -176,4 +176,5 @@ def test_interpreter_that_shuts_down_closes_without_solving(folder, monkeypatch)
     with memvec.open(folder) as collection:
         collection.add(ROWS[4200:])
         collection.seal(progress=False)
-    assert memvec.open(folder, read_only=True).check().ok
+    with memvec.open(folder, read_only=True) as collection:
+        assert collection.check().ok

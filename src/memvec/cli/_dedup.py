@@ -45,7 +45,7 @@ from memvec.cli._output import (
     size_text,
     writing,
 )
-from memvec.collection import Duplicates, FileDuplicates, scratch_collection
+from memvec.collection import Duplicates, FileDuplicates, FileJoin, scratch_collection
 from memvec.files import BLOCK_SUFFIXES
 from memvec.guarantee import Guarantee
 from memvec.index import compares_everything
@@ -93,35 +93,41 @@ def checked_files(
 @option(
     "--groups",
     click.Choice(["components", "star"]),
-    "Group what chains of duplicates connect, or only what is near to the one kept.",
+    "Group rows that chains of duplicates connect, or only rows similar to the one kept.",
     "components",
 )
 @click.option("--dropped", is_flag=True, help="Print the ids to drop instead of those to keep.")
 @option(
     "--keep-list", click.Path(dir_okay=False), "Write the list here: text, or with --out Parquet."
 )
-@option("--out", click.Path(file_okay=False), "Work by blocks, and write all pairs to this folder.")
+@option(
+    "--out", click.Path(file_okay=False), "Work block by block and write all pairs to this folder."
+)
 @option(
     "--memory",
     str,
-    "With --out: memory to use, such as 4GB; half of the machine's without it.",
+    "With --out: memory to use, such as 4GB. Without it: half of the machine's.",
     metavar="SIZE",
 )
 @option("--scores", str, "With --keep best: column or metadata of the scores.", metavar="NAME")
 @click.option("--keep-work", is_flag=True, help="With --out: keep the indexes of the blocks.")
 @field_options
-@promise_options(", 0.01 of a file", " (of a file, expected)", ", 0.95 of a file")
+@promise_options(
+    "that of the collection, 0.01 for a file",
+    "that of the collection, expected for a file",
+    "that of the collection, 0.95 for a file",
+)
 @threads_option
 @json_option
 def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) -> None:
-    """Find near-duplicates, and print the ids to keep.
+    """Find near-duplicates and print the ids to keep.
 
     FILE is a vector file as `memvec add` takes it, or a collection; - is standard input, as JSON
     Lines. Rows without ids are numbered from 0. Nothing is deleted. Up to 16,000 rows of a file,
     all pairs are compared and nothing is missed. More rows are indexed in the folder for temporary
     files (TMPDIR), which must have room for the vectors as float32.
 
-    Ids are printed one a line. A text that is empty, begins with a quote, holds digits alone or
+    Ids are printed one per line. A text that is empty, begins with a quote, holds digits alone or
     control characters such as the end of a line is printed in quotes, as in JSON; `memvec delete
     --ids` reads it so.
 
@@ -243,14 +249,8 @@ def dedup_blocks(
         "--keep longest": keep == "longest",
     }
     _refuse(given, "does not go with --out")
-    for name in ("similarity", "miss_rate", "guarantee", "confidence"):
-        if asked[name] is None:
-            del asked[name]
-    try:
-        found = run(files, out=out, keep=keep, **asked)
-    except KeyboardInterrupt:
-        echo(f"Interrupted. {out} keeps what is done: run the same command to go on.", err=True)
-        sys.exit(INTERRUPTED)
+    with _resumable(out):
+        found = run(files, out=out, keep=keep, **_given(asked))
     _tell(found.n_items, found.n_groups, found.n_dropped, found)
     pairs, copies = counted(found.n_pairs, "pair"), counted(found.n_copies, "copy", "copies")
     echo(
@@ -259,12 +259,63 @@ def dedup_blocks(
         err=True,
     )
     if as_json:
-        record = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)} | {
-            "n_kept": found.n_kept,
-            "expected_missed": found.expected_missed,
-            "certificate": certificate_record(found.certificate),
-        }
-        echo_json({name.removeprefix("n_"): value for name, value in record.items()})
+        _echo_record(found, n_kept=found.n_kept)
+
+
+def join_blocks(
+    files: tuple[str, str],
+    out: str,
+    run: Callable[..., FileJoin],
+    *,
+    metadata: tuple[str, ...],
+    as_json: bool,
+    **asked: Any,
+) -> None:
+    """Join two sets of files of any size, block by block."""
+    given = {
+        "A collection": any(Path(file).is_dir() for file in files),
+        "Standard input": STDIN in files,
+        "--metadata": bool(metadata),
+    }
+    _refuse(given, "does not go with a join of files")
+    with _resumable(out):
+        found = run(*files, out=out, **_given(asked))
+    n_left = found.expected_missed
+    left = f" Pairs that may be left: about {n_left:,}." if n_left else ""
+    promise = str(found.certificate).splitlines()[0]
+    echo(
+        f"{counted(found.n_pairs, 'pair')} of {found.n_a:,} and {found.n_b:,} vectors "
+        f"{found.certificate.range_text} in {out}, found in {counted(found.n_blocks, 'block')} "
+        f"with a limit of {size_text(found.memory)} of memory.{left} {promise}",
+        err=True,
+    )
+    if as_json:
+        _echo_record(found)
+
+
+def _given(asked: dict[str, Any]) -> dict[str, Any]:
+    """Return options without those of the promise that were left out."""
+    promise = ("similarity", "miss_rate", "guarantee", "confidence")
+    return {name: one for name, one in asked.items() if one is not None or name not in promise}
+
+
+@contextmanager
+def _resumable(out: str) -> Iterator[None]:
+    """Say how work that is interrupted goes on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        echo(f"Interrupted. {out} keeps what is done: run the same command to go on.", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _echo_record(found: FileDuplicates | FileJoin, **more: int) -> None:
+    record = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)} | {
+        **more,
+        "expected_missed": found.expected_missed,
+        "certificate": certificate_record(found.certificate),
+    }
+    echo_json({name.removeprefix("n_"): value for name, value in record.items()})
 
 
 def _write(

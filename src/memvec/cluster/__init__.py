@@ -1,7 +1,7 @@
-"""Past one machine: collections of shards, and deduplication of files, on Ray."""
+"""Past one machine: collections of shards, and joins and deduplication of files, on Ray."""
 
 from memvec.cluster._components import components
-from memvec.cluster._files import deduplicate, self_join
+from memvec.cluster._files import deduplicate, join, self_join
 from memvec.cluster._open import open_cluster as open  # noqa: A004 (as gzip and wave have one)
 from memvec.cluster._operator import FindSimilar
 from memvec.cluster._root import PLACEMENT, shard_of
@@ -13,6 +13,7 @@ __all__ = [
     "ShardedCollection",
     "components",
     "deduplicate",
+    "join",
     "open",
     "self_join",
     "shard_of",

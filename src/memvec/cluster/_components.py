@@ -19,13 +19,20 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from memvec.errors import damaged
 from memvec.kernels import blocks
 from memvec.lazy import sparse
 from memvec.types import IntArray
 
-Star: TypeAlias = Literal["large", "small"]
+Size: TypeAlias = Literal["large", "small"]
 #: Calls a function with several lists of arguments, and returns what each call returns, in order.
 Run: TypeAlias = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[Any]]
+
+#: How many edges there are, and the sum of a mixture of each: what is read must be what was sent.
+Tally: TypeAlias = tuple[int, int]
+_NOTHING: Tally = (0, 0)
+# Odd, so that no bit of a node is lost: of the golden ratio, and of xxHash.
+_MIXED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
 # Edges that are read, contracted and sorted at a time: a few arrays of 16 MB.
 _EDGES_AT_ONCE = 1 << 20
@@ -62,10 +69,22 @@ class Rounds(NamedTuple):
         """Return the file of the edges that a piece of a step sends to a part."""
         return Path(self.folder) / f"edges-{step:03d}-{part:05d}-{piece:06d}.i64"
 
-    def edges(self, step: int, part: int) -> Iterator[tuple[IntArray, IntArray]]:
-        """Yield the edges that were sent to a part: nodes of the part, and their neighbours."""
+    def edges(self, step: int, part: int, sent: Tally) -> Iterator[tuple[IntArray, IntArray]]:
+        """Yield the edges that were sent to a part: nodes of the part, and their neighbours.
+
+        Raises where they are not those that were sent.
+        """
+        low, high = self.part(part)
+        found = _NOTHING
         for path in sorted(Path(self.folder).glob(f"edges-{step:03d}-{part:05d}-*.i64")):
-            yield from _edges_in(str(path))
+            for own, other in _edges_in(str(path), self.n_nodes):
+                if own.min() < low or own.max() >= high:
+                    raise damaged(path, f"it has nodes that are not among {low} to {high - 1}")
+                found = _added(found, _tally(own, other))
+                yield own, other
+        if found != sent:
+            reason = f"{found[0]:,} edges of part {part} were read, and {sent[0]:,} other ones sent"
+            raise damaged(self.folder, reason)
 
 
 def components(
@@ -99,30 +118,61 @@ def components(
     shutil.rmtree(folder, ignore_errors=True)
     os.makedirs(folder)
     rounds = Rounds(folder, n_nodes, n_parts)
-    run(_spread, [(rounds, piece, file) for piece, file in enumerate(files)])
     parts, step, changed = range(n_parts), 0, True
+    calls = [(rounds, piece, file) for piece, file in enumerate(files)]
+    sent = _sent_to(parts, run(_spread, calls))
     while changed:
-        large = run(_star, [(rounds, step, part, "large") for part in parts])
-        small = run(_star, [(rounds, step + 1, part, "small") for part in parts])
+        large = run(_star, [(rounds, step, part, "large", sent[part]) for part in parts])
+        to_small = _sent_to(parts, [one.sent for one in large])
+        small = run(_star, [(rounds, step + 1, part, "small", to_small[part]) for part in parts])
+        sent = _sent_to(parts, [one.sent for one in small])
         step += 2
-        changed = sum(large) + sum(small) > 0
+        changed = sum(one.changed for one in (*large, *small)) > 0
         for old in (step - 2, step - 1):
             # What the last small star read tells the components.
             if changed or old < step - 1:
                 _remove(rounds, old)
-    found: list[str] = run(_labels, [(rounds, step - 1, part) for part in parts])
+    found: list[str] = run(_labels, [(rounds, step - 1, part, to_small[part]) for part in parts])
     for old in (step - 1, step):
         _remove(rounds, old)
     return found
 
 
-def _spread(rounds: Rounds, piece: int, file: str) -> None:
+class Star(NamedTuple):
+    """What a part of a star has done: how many edges it changed, and what it sent to each part."""
+
+    changed: int
+    sent: dict[int, Tally]
+
+
+def _sent_to(parts: Sequence[int], sent: Sequence[dict[int, Tally]]) -> list[Tally]:
+    """Return what was sent to each part by all calls of a step together."""
+    totals = [_NOTHING for _ in parts]
+    for one in sent:
+        for part, tally in one.items():
+            totals[part] = _added(totals[part], tally)
+    return totals
+
+
+def _tally(own: IntArray, other: IntArray) -> Tally:
+    mixed = own.view(np.uint64) * _MIXED[0] + other.view(np.uint64) * _MIXED[1]
+    mixed ^= mixed >> np.uint64(29)
+    return len(own), int((mixed * _MIXED[0]).sum(dtype=np.uint64))
+
+
+def _added(one: Tally, other: Tally) -> Tally:
+    return one[0] + other[0], (one[1] + other[1]) % (1 << 64)
+
+
+def _spread(rounds: Rounds, piece: int, file: str) -> dict[int, Tally]:
     """Contract the edges of a file, block by block, and send them to the parts of both ends."""
-    with _Sending(rounds, 0, piece) as send:
-        for left, right in _edges_in(file):
+    sending = _Sending(rounds, 0, piece)
+    with sending as send:
+        for left, right in _edges_in(file, rounds.n_nodes):
             high, low = _contracted(left, right)
             send(high, low)
             send(low, high)
+    return sending.sent
 
 
 def _contracted(left: IntArray, right: IntArray) -> tuple[IntArray, IntArray]:
@@ -138,19 +188,20 @@ def _contracted(left: IntArray, right: IntArray) -> tuple[IntArray, IntArray]:
     return nodes[connected], smallest[connected]
 
 
-def _star(rounds: Rounds, step: int, part: int, star: Star) -> int:
-    """Do one part of a star; return how many edges it changed."""
+def _star(rounds: Rounds, step: int, part: int, size: Size, sent: Tally) -> Star:
+    """Do one part of a star, with the edges that were sent to it."""
     low, high = rounds.part(part)
     smallest = np.arange(low, high)
     has_edge = np.zeros(high - low, dtype=bool)
-    for own, other in rounds.edges(step, part):
+    for own, other in rounds.edges(step, part, sent):
         np.minimum.at(smallest, own - low, other)
         has_edge[own - low] = True
     changed = 0
-    with _Sending(rounds, step + 1, part) as send:
-        for own, other in rounds.edges(step, part):
+    sending = _Sending(rounds, step + 1, part)
+    with sending as send:
+        for own, other in rounds.edges(step, part, sent):
             target = smallest[own - low]
-            if star == "large":
+            if size == "large":
                 some = other > own
                 changed += int(np.count_nonzero(target[some] != own[some]))
                 send(other[some], target[some])
@@ -159,19 +210,19 @@ def _star(rounds: Rounds, step: int, part: int, star: Star) -> int:
                 changed += int(np.count_nonzero(some))
                 send(other[some], target[some])
                 send(target[some], other[some])
-        if star == "small":
+        if size == "small":
             for start, stop in blocks(high - low, _EDGES_AT_ONCE):
                 nodes = low + start + np.flatnonzero(has_edge[start:stop])
                 send(nodes, smallest[nodes - low])
                 send(smallest[nodes - low], nodes)
-    return changed
+    return Star(changed, sending.sent)
 
 
-def _labels(rounds: Rounds, step: int, part: int) -> str:
+def _labels(rounds: Rounds, step: int, part: int, sent: Tally) -> str:
     """Write down of each node of a part the smallest of its component."""
     low, high = rounds.part(part)
     smallest = np.arange(low, high)
-    for own, other in rounds.edges(step, part):
+    for own, other in rounds.edges(step, part, sent):
         smallest[own - low] = other
     path = Path(rounds.folder) / f"labels-{part:05d}.i64"
     _write(path, [smallest])
@@ -187,6 +238,8 @@ class _Sending:
     def __init__(self, rounds: Rounds, step: int, piece: int) -> None:
         self._rounds, self._step, self._piece = rounds, step, piece
         self._files: dict[int, Any] = {}
+        #: What was sent to each part.
+        self.sent: dict[int, Tally] = {}
 
     def __enter__(self) -> Callable[[IntArray, IntArray], None]:
         return self._send
@@ -199,7 +252,9 @@ class _Sending:
             part = int(parts[start])
             if part not in self._files:
                 self._files[part] = self._path(part, ".tmp").open("wb")
-            self._files[part].write(np.stack([own[start:stop], other[start:stop]], 1).tobytes())
+            some = own[start:stop], other[start:stop]
+            self._files[part].write(np.stack(some, 1).tobytes())
+            self.sent[part] = _added(self.sent.get(part, _NOTHING), _tally(*some))
 
     def _path(self, part: int, ending: str = "") -> Path:
         path = self._rounds.file(self._step, part, self._piece)
@@ -221,11 +276,17 @@ def _distinct(own: IntArray, other: IntArray) -> tuple[IntArray, IntArray]:
     return own[fresh], other[fresh]
 
 
-def _edges_in(file: str) -> Iterator[tuple[IntArray, IntArray]]:
+def _edges_in(file: str, n_nodes: int) -> Iterator[tuple[IntArray, IntArray]]:
     """Yield the edges of a file, block by block."""
     with open(file, "rb") as opened:
         while content := opened.read(16 * _EDGES_AT_ONCE):
-            left, right = np.frombuffer(content, dtype=np.int64).reshape(-1, 2).T
+            if len(content) % 16:
+                raise damaged(file, "it ends within an edge, which takes 16 bytes")
+            edges = np.frombuffer(content, dtype=np.int64)
+            if edges.min() < 0 or edges.max() >= n_nodes:
+                wrong = int(edges.min() if edges.min() < 0 else edges.max())
+                raise damaged(file, f"it has node {wrong}, and there are {n_nodes:,} from 0 on")
+            left, right = edges.reshape(-1, 2).T
             yield left.copy(), right.copy()
 
 

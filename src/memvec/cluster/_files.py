@@ -1,15 +1,17 @@
-"""Deduplication of files on Ray: the tasks of the single machine, spread over the nodes."""
+"""Joins and deduplication on Ray: the tasks of the single machine, spread over the nodes."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from memvec.cluster._components import components
+from memvec.cluster._datasets import files_of
 from memvec.cluster._ray import require_ray
 from memvec.collection import (
     FIRSTS,
@@ -17,18 +19,24 @@ from memvec.collection import (
     Asked,
     BlockPlan,
     FileDuplicates,
+    FileJoin,
     Task,
     WorkFolder,
     deduplicate_by,
     do_task,
     edge_files,
+    join_by,
 )
+from memvec.errors import damaged
 from memvec.guarantee import Guarantee
 from memvec.index import KeptRow
-from memvec.kernels import blocks
+from memvec.kernels import THREADS, blocks
 from memvec.progress import heeds_progress
 from memvec.search import Grouping
+from memvec.types import IntArray
 
+#: Paths and patterns, or a ray.data.Dataset, which type checkers know nothing of without Ray.
+Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Any
 # A worker that dies, or whose node does, is replaced so often for one call.
 _RETRIES = 5
 # Calls that wait in Ray at the same time.
@@ -95,10 +103,28 @@ class _Tasks:
 
 
 def _do(out: str, record: dict[str, Any], task: tuple[Any, ...], threads: int) -> None:
-    """Do a task, unless a worker that died has done it."""
+    """Do a task, unless a worker that died has done it; with the threads of the worker alone."""
     work = WorkFolder(Path(out), BlockPlan.of_record(record))
     if not work.is_whole(Task(*task)):
-        do_task(work, Task(*task), threads)
+        with _default_threads(threads):
+            do_task(work, Task(*task), threads)
+
+
+@contextmanager
+def _default_threads(threads: int) -> Iterator[None]:
+    """Let builds use so many threads: they would take all cores of the node, those of others too.
+
+    Ray gives the process to other tasks afterwards.
+    """
+    before = os.environ.get(THREADS)
+    os.environ[THREADS] = str(threads)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[THREADS]
+        else:
+            os.environ[THREADS] = before
 
 
 def _label(work: WorkFolder, calls: RayCalls) -> None:
@@ -116,10 +142,20 @@ def _label(work: WorkFolder, calls: RayCalls) -> None:
     first = 0
     for part in parts:
         some = np.fromfile(part, dtype=np.int64)
+        _check_labels(some, first, plan.n_rows, part)
         labels[first : first + len(some)] = some
         first += len(some)
+    if first != plan.n_rows:
+        raise damaged(folder, f"it has labels of {first:,} rows, and there are {plan.n_rows:,}")
     labels.flush()
     os.replace(unfinished, path)
+
+
+def _check_labels(labels: IntArray, first: int, n_rows: int, path: str) -> None:
+    """Raise where labels cannot be the smallest rows of components."""
+    rows = np.arange(first, first + len(labels))
+    if len(labels) > n_rows - first or np.any((labels < 0) | (labels > rows)):
+        raise damaged(path, "it has labels that are not those of its rows")
 
 
 def _write_copies(firsts: np.ndarray[Any, Any], path: Path) -> None:
@@ -133,7 +169,7 @@ def _write_copies(firsts: np.ndarray[Any, Any], path: Path) -> None:
 
 @heeds_progress
 def deduplicate(
-    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    files: Files,
     similarity: float = 0.9,
     *,
     out: str | os.PathLike[str],
@@ -160,8 +196,12 @@ def deduplicate(
 
     Parameters
     ----------
-    files, similarity, keep_list, field, ids, keep, scores, groups, miss_rate, guarantee, confidence
-        As in :func:`memvec.deduplicate_files`.
+    files : str, path, sequence of them or ray.data.Dataset
+        Files as in :func:`memvec.deduplicate_files`, or a dataset, in whose order rows are
+        numbered. It is written to ``out/_work`` first, as Parquet. The same call goes on after a
+        crash where the dataset has the same rows, in the same blocks.
+    similarity, keep_list, field, ids, keep, scores, groups, miss_rate, guarantee, confidence
+        As in :func:`memvec.deduplicate_files`; of a dataset, names of columns.
     out : str or path
         As there; a folder that all nodes reach under this path, as they do the files.
     memory : str or int, optional
@@ -175,11 +215,13 @@ def deduplicate(
     -------
     FileDuplicates
     """
-    ray = require_ray("memvec.cluster.deduplicate")
+    where = "memvec.cluster.deduplicate"
+    calls = RayCalls(require_ray(where), cpus)
+    asked = Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
     return deduplicate_by(
-        _Tasks(RayCalls(ray, cpus), cpus),
-        files,
-        Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence),
+        _Tasks(calls, cpus),
+        files_of(files, out, "rows", asked, calls, where),
+        asked,
         out=out,
         keep_list=keep_list,
         memory=memory,
@@ -189,12 +231,12 @@ def deduplicate(
 
 
 def self_join(
-    files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    files: Files,
     out: str | os.PathLike[str],
     similarity: float = 0.9,
     **options: Any,
 ) -> FileDuplicates:
-    """Write all similar pairs of rows of files to a folder, on the nodes of a Ray cluster.
+    """Write all similar pairs of rows to a folder, on the nodes of a Ray cluster.
 
     Parameters
     ----------
@@ -204,3 +246,53 @@ def self_join(
         As in :func:`deduplicate`.
     """
     return deduplicate(files, similarity, out=out, **options)
+
+
+@heeds_progress
+def join(
+    a: Files,
+    b: Files,
+    out: str | os.PathLike[str],
+    similarity: float = 0.9,
+    *,
+    field: str | None = None,
+    ids: str | None = None,
+    miss_rate: float = 0.01,
+    guarantee: Guarantee = "expected",
+    confidence: float = 0.95,
+    memory: str | int | None = None,
+    cpus: int = 1,
+    keep_work: bool = False,
+    progress: bool | None = None,
+) -> FileJoin:
+    """Write all similar pairs of two sets of files to a folder, on the nodes of a Ray cluster.
+
+    The work is that of :func:`memvec.join_files`, and so are the files that it writes, byte for
+    byte. After a crash of the driver, the same call goes on, here or on a single machine.
+
+    Parameters
+    ----------
+    a, b : str, path, sequence of them or ray.data.Dataset
+        Two sets, each as in :func:`deduplicate`.
+    similarity, field, ids, miss_rate, guarantee, confidence
+        As in :func:`memvec.join_files`.
+    out, memory, cpus, keep_work, progress
+        As in :func:`deduplicate`.
+
+    Returns
+    -------
+    FileJoin
+    """
+    where = "memvec.cluster.join"
+    calls = RayCalls(require_ray(where), cpus)
+    asked = Asked.of_join(similarity, field, ids, miss_rate, guarantee, confidence)
+    return join_by(
+        _Tasks(calls, cpus),
+        files_of(a, out, "a", asked, calls, where),
+        files_of(b, out, "b", asked, calls, where),
+        asked,
+        out=out,
+        memory=memory,
+        keep_work=keep_work,
+        progress=progress,
+    )

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from memvec import checks
+from memvec.checks import counted
 from memvec.cluster._root import (
+    ROOT,
     Root,
     checked_shards,
     make_folder,
@@ -148,10 +150,16 @@ def _root(folder: Path, shards: int | None, given: dict[str, Any], read_only: bo
 
 def _created(folder: Path, n_shards: int, given: dict[str, Any]) -> Root:
     """Make empty shards; the file that names them comes last."""
-    make_folder(folder)
-    root = Root(folder, n_shards, Settings(**given))
+    make_folder(folder, n_shards)
+    root = Root.new(folder, n_shards, Settings(**given))
     for number in range(n_shards):
-        Shard(root.shard_folder(number), number, given).close()
+        shard = Shard(root.shard_folder(number), number, given)
+        n_items = shard.stats().n_items
+        shard.close()
+        if n_items:
+            reason = f"it holds {counted(n_items, 'item')} of a collection whose {ROOT} is gone"
+            raise damaged(root.shard_folder(number), reason)
+        root.claim(number)
     root.write()
     return root
 
@@ -159,6 +167,7 @@ def _created(folder: Path, n_shards: int, given: dict[str, Any]) -> Root:
 def open_shard(root: Root, number: int, options: dict[str, Any]) -> Shard:
     """Open a shard that exists."""
     folder = root.shard_folder(number)
+    root.check_claim(number)
     shard = Shard(folder, number, {}, **options)
     if shard.settings != root.settings:
         shard.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,8 @@ class FindSimilar:
         **promise: Any,
     ) -> None:
         self._collection = open_collection(path, read_only=True)
+        # Ray drops a step without a word to it.
+        weakref.finalize(self, self._collection.close)
         self._column, self._threads = column, threads
         self._asked = {"similarity": similarity, **promise}
 

@@ -6,6 +6,8 @@ import errno
 import hashlib
 import json
 import os
+import re
+import uuid
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,11 +20,14 @@ from memvec.errors import (
     UnknownVersionError,
     damaged,
 )
-from memvec.storage import disk
+from memvec.storage import SHARDS, Kind, check_kind, disk
 
 #: The last file that is written to a new folder.
-ROOT = "cluster.json"
-_FORMAT = 1
+ROOT = SHARDS
+_FORMAT = 2
+#: In the folder of each shard: which shard of which root it is.
+CLAIM = "shard.json"
+_SHARD = re.compile(r"shard-([0-9]{4,})")
 # Keys of shards have room for so many: 10¹⁵ of them, and 10¹¹ for each shard.
 MOST_SHARDS = 4096
 #: How ids are placed. Another rule gets another name.
@@ -48,11 +53,29 @@ def shard_of(name: int | str, n_shards: int) -> int:
 
 
 class Root(NamedTuple):
-    """What a sharded collection was created with."""
+    """What a sharded collection was created with.
+
+    Attributes
+    ----------
+    folder : Path
+        Holds the folders of the shards.
+    n_shards : int
+        How many there are.
+    settings : Settings
+        Of every shard.
+    name : str
+        Drawn when it was created; each shard has it, too, so that no other takes its place.
+    """
 
     folder: Path
     n_shards: int
     settings: Settings
+    name: str
+
+    @classmethod
+    def new(cls, folder: Path, n_shards: int, settings: Settings) -> Root:
+        """Return that of a collection to be created."""
+        return cls(folder, n_shards, settings, uuid.uuid4().hex)
 
     def shard_folder(self, number: int) -> Path:
         """Return where a shard lies."""
@@ -65,16 +88,43 @@ class Root(NamedTuple):
             "placement": PLACEMENT,
             "shards": self.n_shards,
             "settings": self.settings.to_json(),
+            "root": self.name,
         }
-        text = json.dumps({**content, "crc32": _sum(content)}, indent=1)
-        unfinished = self.folder / f"{ROOT}.tmp"
-        with disk.refusals(self.folder):
-            unfinished.unlink(missing_ok=True)
-            with disk.create_file(unfinished) as file:
-                disk.write(file, text.encode())
-                disk.sync(file)
-            disk.replace(unfinished, self.folder / ROOT)
-            disk.sync_folder(self.folder)
+        _write(self.folder / ROOT, {**content, "crc32": _sum(content)})
+
+    def claim(self, number: int) -> None:
+        """Write to the folder of a shard which one it is."""
+        _write(self.shard_folder(number) / CLAIM, self._claim(number))
+
+    def check_claim(self, number: int) -> None:
+        """Raise where the folder of a shard is that of another one, or of another collection."""
+        path = self.shard_folder(number) / CLAIM
+        if not path.parent.is_dir():
+            return  # those who open it say so
+        try:
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            raise damaged(path, "it is missing, or does not tell a shard") from None
+        if found != self._claim(number):
+            told = found if isinstance(found, dict) else {}
+            of = "of this collection" if told.get("root") == self.name else "of another collection"
+            reason = f"it is shard {told.get('shard')!r} {of}, where {number} belongs"
+            raise damaged(path.parent, reason)
+
+    def _claim(self, number: int) -> dict[str, Any]:
+        return {"root": self.name, "shard": number}
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Write a file of JSON, whole or not at all."""
+    unfinished = path.with_name(f"{path.name}.tmp")
+    with disk.refusals(path.parent):
+        unfinished.unlink(missing_ok=True)
+        with disk.create_file(unfinished) as file:
+            disk.write(file, json.dumps(content, indent=1).encode())
+            disk.sync(file)
+        disk.replace(unfinished, path)
+        disk.sync_folder(path.parent)
 
 
 def _sum(content: dict[str, Any]) -> str:
@@ -87,6 +137,7 @@ def read_root(folder: Path) -> Root | None:
     if not path.exists():
         if folder.exists() and not folder.is_dir():
             raise CorruptIndexError(f"{folder} is not a sharded collection: it is not a folder.")
+        check_kind(folder, Kind.SHARDS)
         return None
     try:
         content = json.loads(path.read_bytes())
@@ -96,10 +147,38 @@ def read_root(folder: Path) -> Root | None:
         raise damaged(path, "it is no description of a sharded collection") from None
     if found != saved:
         raise damaged(path, f"its checksum (CRC-32) is {found}, saved was {saved}")
-    if (content["format"], content["placement"]) != (_FORMAT, PLACEMENT):
-        what = f"format {content['format']!r} and placement {content['placement']!r}"
-        raise UnknownVersionError(f"{path} has {what}, which this memvec does not know.")
-    return Root(folder, content["shards"], Settings.from_json(content["settings"]))
+    known = content.get("format"), content.get("placement")
+    if known != (_FORMAT, PLACEMENT):
+        what = f"format {known[0]!r} and placement {known[1]!r}"
+        raise UnknownVersionError(
+            f"{path} has {what}, which this memvec does not know. Each folder shard-NNNN beside it "
+            "is a collection: read them with memvec.open, and add their items to a new one."
+        )
+    root = _told(folder, content)
+    # A root that names fewer shards than there are would answer for these alone.
+    if beyond := sorted(n for n in _numbers(folder) if n >= root.n_shards):
+        reason = f"it names {root.n_shards} shards, and there is {root.shard_folder(beyond[0])}"
+        raise damaged(path, reason)
+    return root
+
+
+def _told(folder: Path, content: dict[str, Any]) -> Root:
+    """Return what a description tells, which may have been written by anyone."""
+    path, shards, name = folder / ROOT, content.get("shards"), content.get("root")
+    if type(shards) is not int or not 1 <= shards <= MOST_SHARDS:
+        raise damaged(path, f"it names {shards!r} shards")
+    if not isinstance(name, str):
+        raise damaged(path, f"it is called {name!r}")
+    try:
+        return Root(folder, shards, Settings.from_json(content["settings"]), name)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(path, f"its settings cannot be read ({error!r})") from None
+
+
+def _numbers(folder: Path) -> list[int]:
+    """Return the numbers of the folders of shards that there are."""
+    found = map(_SHARD.fullmatch, os.listdir(folder))
+    return [int(one[1]) for one in found if one is not None]
 
 
 def checked_shards(shards: object, where: str) -> int:
@@ -110,8 +189,8 @@ def checked_shards(shards: object, where: str) -> int:
     return number
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder of a new sharded collection; it may exist, with shards or nothing in it."""
+def make_folder(folder: Path, n_shards: int) -> None:
+    """Make the folder of a new sharded collection; it may exist, with its shards or nothing."""
     if not folder.exists():
         if not folder.parent.is_dir():
             text = f"A collection cannot be created at {folder}: its parent folder does not exist."
@@ -120,7 +199,8 @@ def make_folder(folder: Path) -> None:
             disk.make_folder(folder)
             disk.sync_folder(folder.parent)
     for name in sorted(os.listdir(folder)):
-        if not (name.startswith("shard-") or name == f"{ROOT}.tmp"):
+        shard = _SHARD.fullmatch(name)
+        if name != f"{ROOT}.tmp" and (shard is None or int(shard[1]) >= n_shards):
             text = f"{folder} holds {name!r}. To create shards, name a new or empty folder."
             raise CorruptIndexError(text)
 

@@ -1,15 +1,11 @@
 """Collections: durable, growing, searchable at any time."""
 
-from memvec.collection._blocks import (
-    DoTasks,
-    FileDuplicates,
-    deduplicate_by,
-    deduplicate_files,
-    do_task,
-)
+from memvec.collection._blocks import FileDuplicates, deduplicate_by, deduplicate_files
 from memvec.collection._blocks_groups import LABELS, edge_files
+from memvec.collection._blocks_pairs import FileJoin, join_by, join_files
 from memvec.collection._blocks_plan import Asked, BlockPlan, Task
 from memvec.collection._blocks_reading import FIRSTS
+from memvec.collection._blocks_running import DoTasks, check_out, do_task, work_folder
 from memvec.collection._blocks_work import WorkFolder
 from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
@@ -19,7 +15,7 @@ from memvec.collection._opening import given_settings, open_collection, scratch_
 from memvec.collection._reading import Stats
 from memvec.collection._repair import Repair, repair_collection
 from memvec.collection._settings import Settings, settle
-from memvec.collection._shard import Known, Listing, Shard, listed_state
+from memvec.collection._shard import Known, Listing, Shard, Sought, listed_state
 from memvec.collection._sharded import ShardedCollection
 from memvec.collection._sharded_store import LOSSES, Link, LocalLink, ShardedStore
 from memvec.collection._state import State
@@ -38,6 +34,7 @@ __all__ = [
     "DuplicateGroup",
     "Duplicates",
     "FileDuplicates",
+    "FileJoin",
     "Item",
     "Known",
     "Link",
@@ -54,21 +51,26 @@ __all__ = [
     "ShardedCollection",
     "ShardedStore",
     "SimilarPair",
+    "Sought",
     "State",
     "Stats",
     "Task",
     "Waiting",
     "WorkFolder",
     "check_collection",
+    "check_out",
     "checked_metadata",
     "deduplicate_by",
     "deduplicate_files",
     "do_task",
     "edge_files",
     "given_settings",
+    "join_by",
+    "join_files",
     "listed_state",
     "open_collection",
     "repair_collection",
     "scratch_collection",
     "settle",
+    "work_folder",
 ]

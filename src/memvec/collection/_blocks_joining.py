@@ -1,4 +1,4 @@
-"""Deduplication by blocks: each block indexed once, and each two blocks joined once.
+"""Work by blocks: each block indexed once, and each two blocks joined once.
 
 One certificate covers all blocks. Rows to calibrate on are drawn evenly from all files and kept out
 of the units of their block; what they find in every block is one table, which thresholds are solved
@@ -8,7 +8,7 @@ on. Promises of single blocks would not add up.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 
@@ -35,8 +35,8 @@ from memvec.guarantee import (
     lowest_cosine,
 )
 from memvec.index import Index, IndexConfig, save_index
-from memvec.kernels import blocks
-from memvec.search import Pairs, Scope, SelfJoin
+from memvec.kernels import StoredRows, blocks
+from memvec.search import Pairs, PlainRows, Scope, SelfJoin, Source, UnitSource
 from memvec.storage import disk, open_folder, write_folder
 from memvec.types import Float32Array, IntArray
 
@@ -44,9 +44,14 @@ _THRESHOLDS = "thresholds"
 
 
 def distinct_rows(work: WorkFolder, block: int) -> IntArray:
-    """Return the rows of a block that are no copies of rows before them; its index has these."""
+    """Return the rows that the index of a block has: no copies of rows before them.
+
+    Where two sets are joined, copies are rows like others.
+    """
     start, stop = work.plan.block(block)
     rows = np.arange(start, stop)
+    if work.plan.is_join:
+        return rows
     return np.asarray(rows[work.load(FIRSTS)[start:stop] == rows])
 
 
@@ -147,18 +152,21 @@ def _solved(work: WorkFolder) -> Plan:
     evidence = replace(
         first,
         table=table,
-        source=None if table is None else "reserve",
+        source=None if table is None else "queries" if work.plan.is_join else "reserve",
         state=f"{zlib.crc32(states.encode()):08x}",
     )
     cascades = tuple(index.units.cascade for index in opened)
     similarity = asked.similarity
     solver = Calibration(cascades, evidence, similarity, (similarity,), opened[0].config.seed)
     request = Request(asked.miss_rate, asked.guarantee, asked.confidence, explicit=False)
-    return Promises(solver, request).for_range(similarity, request, "deduplicate_files")
+    caller = "join_files" if work.plan.is_join else "deduplicate_files"
+    return Promises(solver, request).for_range(similarity, request, caller)
 
 
 def _indexed(work: WorkFolder) -> list[int]:
     """Return the blocks that have an index: those with distinct rows."""
+    if work.plan.is_join:
+        return list(work.plan.indexed)
     sizes = work.facts(Task("copies"))["distinct"]
     return [block for block, size in enumerate(sizes) if size]
 
@@ -175,7 +183,7 @@ def solved_plan(work: WorkFolder) -> Plan:
 def join_blocks(work: WorkFolder, task: Task, threads: int | None) -> None:
     """Find all similar pairs of a row of one block and a row of another, or of the same one."""
     sides = list(dict.fromkeys([task.left, task.right]))
-    if not set(sides) <= set(_indexed(work)):
+    if not set(sides) & set(work.plan.indexed) <= set(_indexed(work)):
         work.finish(task, [], n_pairs=0)
         return
     opened = [_Side.of(work, block) for block in sides]
@@ -185,38 +193,64 @@ def join_blocks(work: WorkFolder, task: Task, threads: int | None) -> None:
         side = next(side for side in reversed(opened) if side.rows[0] <= keys[0])
         return side.vectors(np.searchsorted(side.rows, keys))
 
-    scopes = [Scope(side.index.source, side.rows) for side in opened]
+    scopes = [Scope(side.source, side.rows) for side in opened]
     similarity, plan = work.plan.asked.similarity, solved_plan(work)
     join = SelfJoin(scopes, vectors, similarity, plan, threads, progress=False)
-    n_pairs = _write_pairs(work, task, join.pairs_between(0, len(scopes) - 1))
-    work.finish(task, [work.pairs(task), work.found(task)], n_pairs=n_pairs)
+    asked_second = task.left not in work.plan.asking
+    found = join.pairs_between(1, 0) if asked_second else join.pairs_between(0, len(scopes) - 1)
+    n_pairs = _write_pairs(work, task, map(_swapped, found) if asked_second else found)
+    files = [work.pairs(task)] if work.plan.is_join else [work.pairs(task), work.found(task)]
+    work.finish(task, files, n_pairs=n_pairs)
+
+
+def _swapped(pairs: Pairs) -> Pairs:
+    return Pairs(pairs.right, pairs.left, pairs.scores)
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One of the blocks of a join: its index, and the row of all files that each of its rows is."""
+    """One of the blocks of a join: its index or, where it is only asked, its vectors.
 
-    index: Index
+    `rows` tells which row of all files each of its rows is.
+    """
+
+    source: Source
     rows: IntArray
 
     @classmethod
     def of(cls, work: WorkFolder, block: int) -> _Side:
-        return cls(Index.open(work.index(block)), distinct_rows(work, block))
+        rows = distinct_rows(work, block)
+        if block in work.plan.indexed:
+            return cls(Index.open(work.index(block)).source, rows)
+        return cls(PlainRows(StoredRows.of(work.mapped_rows(work.rows(block)))), rows)
 
     def vectors(self, rows: IntArray) -> Float32Array:
-        units = self.index.units.cascade.units
+        if isinstance(self.source, PlainRows):
+            return np.ascontiguousarray(self.source.vectors[rows])
+        assert isinstance(self.source, UnitSource)
+        units = self.source.cascade.units
         return np.ascontiguousarray(units.vectors[units.places[rows]])
 
 
 def _write_pairs(work: WorkFolder, task: Task, found: Iterator[Pairs]) -> int:
-    """Write pairs by id, and by row for the groups; return how many there are."""
+    """Write pairs by id, and by row where there are groups; return how many there are."""
     n_pairs = 0
-    with work.found(task).open("wb") as file, writing_pairs(work, work.pairs(task)) as write:
+    with _writing_rows(work, task) as write_rows, writing_pairs(work, work.pairs(task)) as write:
         for pairs in _gathered(found):
             write(pairs)
-            disk.write(file, np.stack([pairs.left, pairs.right], axis=1).tobytes())
+            write_rows(pairs)
             n_pairs += len(pairs.left)
     return n_pairs
+
+
+@contextmanager
+def _writing_rows(work: WorkFolder, task: Task) -> Iterator[Callable[[Pairs], None]]:
+    """Write pairs by row, for the groups; nothing where none are made."""
+    if work.plan.is_join:
+        yield lambda pairs: None
+        return
+    with work.found(task).open("wb") as file:
+        yield lambda pairs: disk.write(file, np.stack([pairs.left, pairs.right], axis=1).tobytes())
 
 
 def _gathered(found: Iterator[Pairs]) -> Iterator[Pairs]:

@@ -1,4 +1,6 @@
-"""Deduplication by blocks, planned: which rows make a block, and which tasks there are.
+"""Work by blocks, planned: which rows make a block, and which tasks there are.
+
+The work is a deduplication of one set of files, or the join of two sets.
 
 A plan is a function of the files and of what is asked, and all of it is in the manifest: whoever
 reads that does the same tasks and gets the same bytes.
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +25,7 @@ from memvec.index import compares_everything
 from memvec.search import Grouping
 from memvec.types import IntArray
 
-Kind = Literal["read", "copies", "index", "thresholds", "join", "groups"]
+Kind = Literal["read", "copies", "draw", "index", "thresholds", "join", "groups"]
 
 # Bytes that a deduplication takes whatever its blocks: libraries, compiled loops, batches of rows.
 _BASE_BYTES = 600 << 20
@@ -73,6 +75,27 @@ class Asked:
     guarantee: Guarantee
     confidence: float
 
+    @classmethod
+    def of_join(
+        cls,
+        similarity: float,
+        field: str | None,
+        ids: str | None,
+        miss_rate: float,
+        guarantee: Guarantee,
+        confidence: float,
+    ) -> Asked:
+        """Return what a join of two sets is asked for: it makes no groups."""
+        promise = miss_rate, guarantee, confidence
+        return cls(similarity, field, ids, None, "first", "components", *promise)
+
+
+class FirstSet(NamedTuple):
+    """The first of two sets of files that are joined: how many files and blocks are its own."""
+
+    n_files: int
+    n_blocks: int
+
 
 class Task(NamedTuple):
     """One piece of the work; it depends on the plan and on the files of tasks before it alone."""
@@ -102,7 +125,9 @@ class BlockPlan:
     memory : int
         Bytes that may be used, which the number of blocks follows from.
     n_blocks : int
-        How many there are, all of about the same size.
+        How many there are, those of a set all of about the same size.
+    first : FirstSet or None
+        Of two sets that are joined; None where one set is searched for duplicates.
     """
 
     files: tuple[InputFile, ...]
@@ -110,10 +135,12 @@ class BlockPlan:
     dim: int
     memory: int
     n_blocks: int
+    first: FirstSet | None = None
 
     @classmethod
-    def of(cls, paths: list[Path], asked: Asked, memory: int, where: str) -> BlockPlan:
-        """Look at files, and share their rows out."""
+    def of(cls, sets: Sequence[list[Path]], asked: Asked, memory: int, where: str) -> BlockPlan:
+        """Look at the files of one set or of two, and share their rows out."""
+        paths = [path for some in sets for path in some]
         files = tuple(_input_file(path, asked) for path in paths)
         # Writers of many parts leave some of them empty. Where all are, the first one is refused.
         filled = [path for path, file in zip(paths, files, strict=True) if file.n_rows] or paths[:1]
@@ -123,7 +150,18 @@ class BlockPlan:
                 expected = f"files of one dimension; {filled[0]} has {dims[0]}"
                 raise checks.bad_value("files", where, expected, f"{dim} in {path}")
         n_rows = sum(file.n_rows for file in files)
-        return cls(files, asked, dims[0], memory, _n_blocks(n_rows, dims[0], memory, where))
+        if len(sets) == 1:
+            n_blocks = _n_blocks(n_rows, n_rows, dims[0], memory, where)
+            return cls(files, asked, dims[0], memory, n_blocks)
+        n_files = len(sets[0])
+        numbers = []
+        for name, some in zip("ab", (files[:n_files], files[n_files:]), strict=True):
+            n_own = sum(file.n_rows for file in some)
+            if not n_own:
+                raise checks.bad_value(name, where, "files with rows", _some(some))
+            numbers.append(_n_blocks(n_own, n_rows, dims[0], memory, where))
+        first = FirstSet(n_files, numbers[0])
+        return cls(files, asked, dims[0], memory, sum(numbers), first)
 
     @cached_property
     def n_rows(self) -> int:
@@ -131,9 +169,50 @@ class BlockPlan:
         return sum(file.n_rows for file in self.files)
 
     @cached_property
+    def n_first(self) -> int:
+        """Rows of the first set; all where there is one set."""
+        return sum(file.n_rows for file in self.files[: self.first.n_files if self.first else None])
+
+    @cached_property
     def bounds(self) -> IntArray:
-        """Where each block begins, and the end of the last one."""
-        return np.arange(self.n_blocks + 1) * self.n_rows // self.n_blocks
+        """Where each block begins, and the end of the last one; none is of two sets."""
+        own = self.first.n_blocks if self.first else self.n_blocks
+        firsts = np.arange(own + 1) * self.n_first // own
+        others = self.n_blocks - own
+        seconds = np.arange(1, others + 1) * (self.n_rows - self.n_first) // max(1, others)
+        return np.concatenate([firsts, self.n_first + seconds])
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether there may be so many blocks of so many rows, as a plan that was read may deny."""
+        if self.first is None:
+            return 1 <= self.n_blocks <= self.n_rows
+        of_first = 1 <= self.first.n_blocks <= self.n_first
+        return of_first and 1 <= self.n_blocks - self.first.n_blocks <= self.n_second
+
+    @property
+    def is_join(self) -> bool:
+        """Whether two sets are joined."""
+        return self.first is not None
+
+    @property
+    def sets(self) -> tuple[range, ...]:
+        """The blocks of each set."""
+        if self.first is None:
+            return (range(self.n_blocks),)
+        return range(self.first.n_blocks), range(self.first.n_blocks, self.n_blocks)
+
+    @property
+    def asking(self) -> range:
+        """The blocks whose rows are asked: of two sets, those of the smaller one."""
+        return self.sets[0 if self.n_first <= self.n_second else -1]
+
+    @property
+    def indexed(self) -> range:
+        """The blocks that are indexed: of two sets, those of the larger one, or none."""
+        if self.is_join and self.compares_everything:
+            return range(0)
+        return self.sets[-1 if self.n_first <= self.n_second else 0]
 
     @property
     def rows_at_once(self) -> int:
@@ -143,11 +222,25 @@ class BlockPlan:
     @property
     def compares_everything(self) -> bool:
         """Whether nothing is missed: where that is asked for, and of few rows."""
-        return compares_everything(self.asked.guarantee, self.n_rows / 2)
+        others = min(self.n_first, self.n_second) if self.is_join else self.n_rows / 2
+        return compares_everything(self.asked.guarantee, others)
+
+    @property
+    def n_second(self) -> int:
+        """Rows of the second set."""
+        return self.n_rows - self.n_first
+
+    def number_in_set(self, row: int) -> int:
+        """Return the number that a row of all files has in its set."""
+        return row if row < self.n_first else row - self.n_first
 
     def block(self, number: int) -> tuple[int, int]:
         """Return the first row of a block and the one behind its last."""
         return int(self.bounds[number]), int(self.bounds[number + 1])
+
+    def span(self, some: range) -> tuple[int, int]:
+        """Return the first row of blocks in a row, and the one behind their last."""
+        return int(self.bounds[some.start]), int(self.bounds[some.stop])
 
     def parts(self, number: int) -> Iterator[tuple[InputFile, int, int]]:
         """Yield the files that a block is in: the first row in each, and how many."""
@@ -172,30 +265,41 @@ class BlockPlan:
     def tasks(self) -> Iterator[Task]:
         """All of the work, each task behind those that it needs."""
         yield from (Task("read", block) for block in range(self.n_blocks))
-        yield Task("copies")
-        yield from (Task("index", block) for block in range(self.n_blocks))
+        yield self.after_reading
+        yield from (Task("index", block) for block in self.indexed)
         yield Task("thresholds")
-        for right in range(self.n_blocks):
-            yield from (Task("join", left, right) for left in range(right + 1))
-        yield Task("groups")
+        for right in self.sets[-1]:
+            lefts = self.sets[0] if self.is_join else range(right + 1)
+            yield from (Task("join", left, right) for left in lefts)
+        if not self.is_join:
+            yield Task("groups")
+
+    @property
+    def after_reading(self) -> Task:
+        """The task that looks at the rows of all blocks together."""
+        return Task("draw" if self.is_join else "copies")
 
     @property
     def record(self) -> dict[str, Any]:
         """The plan as JSON has it."""
         files = [list(file) for file in self.files]
         blocks = {"memory": self.memory, "n_blocks": self.n_blocks, "dim": self.dim}
-        return {"files": files, "asked": asdict(self.asked), **blocks}
+        record = {"files": files, "asked": asdict(self.asked), **blocks}
+        return record if self.first is None else {**record, "first": list(self.first)}
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> BlockPlan:
         """Return the plan that a manifest holds."""
         files = tuple(InputFile(*file) for file in record["files"])
-        numbers = (int(record[name]) for name in ("dim", "memory", "n_blocks"))
-        return cls(files, Asked(**record["asked"]), *numbers)
+        dim, memory, n_blocks = (int(record[name]) for name in ("dim", "memory", "n_blocks"))
+        first = FirstSet(*record["first"]) if "first" in record else None
+        return cls(files, Asked(**record["asked"]), dim, memory, n_blocks, first)
 
 
 def differences(before: BlockPlan, now: BlockPlan) -> list[str]:
     """Return in words what another plan asks for that this one does not."""
+    if before.is_join != now.is_join:
+        return ["a join of two sets is no deduplication"]
     found = [
         f"{name} was {was!r} and is {asked!r}"
         for (name, was), asked in zip(
@@ -203,10 +307,14 @@ def differences(before: BlockPlan, now: BlockPlan) -> list[str]:
         )
         if was != asked
     ]
+    if before.dim != now.dim:
+        found.append(f"the dimension was {before.dim} and is {now.dim}")
     if before.memory != now.memory:
         found.append(f"memory was {before.memory:,} bytes and is {now.memory:,}")
     if [file.path for file in before.files] != [file.path for file in now.files]:
         found.append(f"the files were {_some(before.files)} and are {_some(now.files)}")
+    elif before.first and now.first and before.first.n_files != now.first.n_files:
+        found.append(f"of the files {before.first.n_files} were a, and {now.first.n_files} are")
     elif before.files != now.files:
         changed = [a.path for a, b in zip(before.files, now.files, strict=True) if a != b]
         found.append(f"{changed[0]} has changed (size or time of change)")
@@ -243,12 +351,13 @@ def _input_file(path: Path, asked: Asked) -> InputFile:
     return InputFile(str(path), status.st_size, status.st_mtime_ns, n_rows)
 
 
-def _n_blocks(n_rows: int, dim: int, memory: int, where: str) -> int:
-    fixed, each = _BASE_BYTES + _BYTES_A_ROW * n_rows, 4 * dim + _BYTES_A_ROW_OF_BLOCK
+def _n_blocks(n_rows: int, n_all: int, dim: int, memory: int, where: str) -> int:
+    """Return how many blocks some of all rows make."""
+    fixed, each = _BASE_BYTES + _BYTES_A_ROW * n_all, 4 * dim + _BYTES_A_ROW_OF_BLOCK
     most, least = (memory - fixed) // each, min(n_rows, _SMALLEST_BLOCK)
     if most < least:
         needed = (fixed + least * each) / 1e9
-        expected = f"at least {needed:.2g} GB for {n_rows:,} rows of dimension {dim}"
+        expected = f"at least {needed:.2g} GB for {n_all:,} rows of dimension {dim}"
         raise checks.bad_value("memory", where, expected, f"{memory / 1e9:.2g} GB")
     wanted = max(_FEW_ROWS, -(-n_rows // _FEW_BLOCKS))
     return -(-n_rows // min(most, wanted))

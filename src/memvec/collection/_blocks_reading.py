@@ -1,4 +1,4 @@
-"""Deduplication by blocks: rows and ids are read, and equal rows found."""
+"""Work by blocks: rows and ids are read, equal rows found, and queries drawn."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memvec.collection._ids import checked_id
 from memvec.errors import FileFormatError, InvalidTypeError, InvalidValueError
 from memvec.files import Column, VectorBlock, joined_columns, read_column, writing_table
 from memvec.kernels import blocks
-from memvec.search import Copies, Pairs, find_copies
+from memvec.search import Pairs, find_copies
 from memvec.storage import disk
 from memvec.types import Float32Array, IntArray
 
@@ -38,7 +38,7 @@ def read_block(work: WorkFolder, task: Task) -> None:
     kind = _kind_of_ids(plan, task.left)
     columns = {"id": kind or "int64"}
     columns |= {} if plan.asked.scores is None else {"score": "float64"}
-    number = plan.block(task.left)[0]
+    number = plan.number_in_set(plan.block(task.left)[0])
     with rows.open("wb") as file, writing_table(names, columns) as write:
         for block, source in _rows_of(plan, task.left):
             unit = checks.unit_rows(
@@ -109,21 +109,22 @@ def _checked_scores(block: VectorBlock, source: InputFile, name: str) -> list[fl
     return checked
 
 
+def draw_queries(work: WorkFolder, task: Task) -> None:
+    """Draw rows of the set that is asked, to calibrate on; refuse ids that come twice in a set."""
+    for blocks_of_set in work.plan.sets:
+        _check_ids(work, blocks_of_set)
+    start, stop = work.plan.span(work.plan.asking)
+    drawn = _draw(np.arange(start, stop), work.plan)
+    files = [work.save(DRAWN, drawn), work.save(QUERIES, _vectors(work)(drawn))]
+    work.finish(task, files)
+
+
 def find_equal_rows(work: WorkFolder, task: Task) -> None:
     """Find rows with equal vectors and draw rows to calibrate on; refuse ids that come twice."""
-    plan = work.plan
-    kinds = {work.facts(Task("read", block))["ids"] for block in range(plan.n_blocks)}
-    if len(kinds) > 1:
-        raise FileFormatError("Some files have ids that are integers, others texts or none.")
-    if kinds != {None}:
-        _refuse_repeated_ids(work)
-    stored = [work.mapped_rows(work.rows(block)) for block in range(plan.n_blocks)]
-
-    def vectors(keys: IntArray) -> Float32Array:
-        return _gathered(stored, plan.bounds, keys)
-
+    plan, vectors = work.plan, _vectors(work)
+    _check_ids(work, range(plan.n_blocks))
     copies = find_copies(np.arange(plan.n_rows), vectors)
-    drawn = _draw(copies, plan)
+    drawn = _draw(copies.distinct, plan)
     files = [
         work.save(FIRSTS, copies.firsts),
         work.save(DRAWN, drawn),
@@ -139,6 +140,21 @@ def find_equal_rows(work: WorkFolder, task: Task) -> None:
     work.finish(task, files, distinct=sizes.tolist(), n_pairs=len(pairs.left))
 
 
+def _check_ids(work: WorkFolder, some: range) -> None:
+    """Refuse ids of different kinds, and such that come twice, in some blocks."""
+    kinds = {work.facts(Task("read", block))["ids"] for block in some}
+    if len(kinds) > 1:
+        raise FileFormatError("Some files have ids that are integers, others texts or none.")
+    if kinds != {None}:
+        _refuse_repeated_ids(work, some)
+
+
+def _vectors(work: WorkFolder) -> Callable[[IntArray], Float32Array]:
+    """Return what returns the vectors of rows that were read."""
+    stored = [work.mapped_rows(work.rows(block)) for block in range(work.plan.n_blocks)]
+    return lambda keys: _gathered(stored, work.plan.bounds, keys)
+
+
 def _gathered(stored: Sequence[Float32Array], bounds: IntArray, keys: IntArray) -> Float32Array:
     """Return the vectors of rows of all blocks."""
     found = np.empty((len(keys), stored[0].shape[1]), dtype=np.float32)
@@ -149,27 +165,27 @@ def _gathered(stored: Sequence[Float32Array], bounds: IntArray, keys: IntArray) 
     return found
 
 
-def _draw(copies: Copies, plan: BlockPlan) -> IntArray:
+def _draw(rows: IntArray, plan: BlockPlan) -> IntArray:
     """Return rows to calibrate on, rising; none where nothing is missed, or of too few rows."""
-    n_distinct = len(copies.distinct)
-    size = min(_MOST_DRAWN, int(_SHARE_DRAWN * n_distinct))
+    size = min(_MOST_DRAWN, int(_SHARE_DRAWN * len(rows)))
     if plan.compares_everything or size < _FEWEST_DRAWN:
         return np.empty(0, dtype=np.int64)
-    drawn = np.random.default_rng(0).choice(n_distinct, size, replace=False)
-    return copies.distinct[np.sort(drawn)]
+    drawn = np.random.default_rng(0).choice(len(rows), size, replace=False)
+    return rows[np.sort(drawn)]
 
 
-def _refuse_repeated_ids(work: WorkFolder) -> None:
-    digests = np.empty(work.plan.n_rows, dtype=np.int64)
-    for block in range(work.plan.n_blocks):
+def _refuse_repeated_ids(work: WorkFolder, some: range) -> None:
+    first, end = work.plan.span(some)
+    digests = np.empty(end - first, dtype=np.int64)
+    for block in some:
         start, stop = work.plan.block(block)
-        digests[start:stop] = _digests(read_column(work.names(block), "id"))
+        digests[start - first : stop - first] = _digests(read_column(work.names(block), "id"))
     order = np.argsort(digests, kind="stable")
     alike = np.flatnonzero(digests[order[1:]] == digests[order[:-1]])
     if not len(alike):
         return
     names = Names(work)
-    left, right = order[alike], order[alike + 1]
+    left, right = first + order[alike], first + order[alike + 1]
     for pair in zip(left.tolist(), right.tolist(), strict=True):
         ids = names.of(np.array(pair)).to_pylist()
         if ids[0] == ids[1]:  # and not only their digests
@@ -217,9 +233,10 @@ class Names:
 @contextmanager
 def writing_pairs(work: WorkFolder, path: Path) -> Iterator[Callable[[Pairs], None]]:
     """Write pairs of rows as a table of ids and scores, as they are given."""
-    kind = work.facts(Task("read"))["ids"] or "int64"
+    kinds = [work.facts(Task("read", some[0]))["ids"] or "int64" for some in work.plan.sets]
     names = Names(work)
-    with writing_table(path, {"id_a": kind, "id_b": kind, "score": "float32"}) as write:
+    columns = {"id_a": kinds[0], "id_b": kinds[-1], "score": "float32"}
+    with writing_table(path, columns) as write:
         yield lambda pairs: write(
             {"id_a": names.of(pairs.left), "id_b": names.of(pairs.right), "score": pairs.scores}
         )

@@ -19,7 +19,7 @@ import json
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,9 +135,11 @@ class WorkFolder:
             return False
         try:
             for name, saved in receipt["files"].items():
+                if not is_inside(name):
+                    return False
                 if self.out / name not in skipped:
                     check_sum(self.out / name, FileSum(*saved))
-        except (CorruptIndexError, OSError):
+        except (AttributeError, CorruptIndexError, KeyError, OSError, TypeError):
             return False
         return True
 
@@ -161,6 +163,12 @@ class WorkFolder:
         """Remove everything but the pairs and the manifest."""
         if disk.is_folder(self.inner):
             shutil.rmtree(self.inner)
+
+
+def is_inside(name: str) -> bool:
+    """Tell whether a name is that of something below the folder it is looked for in."""
+    path = PurePosixPath(name)
+    return bool(path.parts) and not path.is_absolute() and ".." not in path.parts
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -124,8 +124,7 @@ class Catalog:
     def open_to_write(cls, folder: Path, *, scratch: bool = False) -> Catalog:
         """Open the file; the caller holds the writer's lock. Scratch waits for no disk."""
         path = folder / CATALOG
-        with translated(path):
-            catalog = cls._connected(path, "rw")
+        with translated(path), cls._connected(path, "rw")._closed_on_failure() as catalog:
             connection = catalog._connection
             # FULL: the log is synced at each commit, so that what was acknowledged survives a loss
             # of power; NORMAL would only promise a consistent file.
@@ -146,9 +145,9 @@ class Catalog:
         path = folder / CATALOG
         with translated(path):
             try:
-                catalog = cls._connected(path, "ro")
-                catalog._connection.execute("SELECT 1 FROM sqlite_master").fetchall()
-                return catalog
+                with cls._connected(path, "ro")._closed_on_failure() as catalog:
+                    catalog._connection.execute("SELECT 1 FROM sqlite_master").fetchall()
+                    return catalog
             except sqlite3.OperationalError:
                 if _has_log(path):
                     raise
@@ -163,6 +162,14 @@ class Catalog:
                 if path.exists() and number == inode(path):
                     other.check_process()
             return cls(path, _connect(path, mode))
+
+    @contextmanager
+    def _closed_on_failure(self) -> Iterator[Catalog]:
+        try:
+            yield self
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close the connection; whatever was read through it stays as it is."""

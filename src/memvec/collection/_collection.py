@@ -44,8 +44,8 @@ from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray, RowType
 class Collection:
     """Vectors with ids and metadata, on disk; made by :func:`memvec.open`.
 
-    Everything that a call has added or deleted is on the disk when it returns, and found or not
-    found by the next search. One writer at a time, any number of readers.
+    When a call returns, its changes are on disk, and the next search sees them. A collection has
+    one writer at a time and any number of readers.
 
     Examples
     --------
@@ -94,21 +94,22 @@ class Collection:
         ids: Id | Ids | Iterable[Id] | None = None,
         metadata: Rows | None = None,
     ) -> list[Id]:
-        """Add new items, all or none of them; of an iterator, block by block.
+        """Add new items: all or none of them, or block by block from an iterator.
 
         Parameters
         ----------
         vectors : array_like of shape (n_vectors, dim) or (dim,), or iterator of such
             Rows are scaled to norm 1. Zero, NaN and infinite rows are refused. An iterator gives
             blocks: arrays, or what :func:`memvec.files.read_blocks` yields. One block is held in
-            memory at a time and committed before the next is asked for. Where a block is refused,
-            or the iterator raises, the blocks before it stay.
+            memory at a time and committed before the next is read. If a block is refused or the
+            iterator raises, the blocks before it stay.
         ids : sequence of int or str, optional
-            New ones, each once; integers above all others by default. One id for one vector; with
-            an iterator, an iterable of the ids of all blocks.
+            Ids that are not in use, each once; by default, integers above all others. A single
+            vector takes a single id, and an iterator takes an iterable of the ids of all blocks.
         metadata : sequence of mappings or None, optional
-            One a vector, of what JSON holds; NumPy's numbers and arrays are stored as numbers and
-            lists. One mapping for one vector; with an iterator, an iterable of those of all blocks.
+            One mapping per vector, of values that JSON can hold; NumPy numbers and arrays are
+            stored as numbers and lists. A single vector takes a single mapping, and an iterator
+            takes an iterable of the mappings of all blocks.
 
         Returns
         -------
@@ -133,14 +134,14 @@ class Collection:
         ids: Id | Ids | Iterable[Id],
         metadata: Rows | None = None,
     ) -> list[Id]:
-        """Add items, in place of those that have the same ids; all or none of them.
+        """Add items and replace those that have the same ids; all or none of them.
 
         Parameters
         ----------
         vectors, metadata
             As in :meth:`add`. The metadata is replaced, too.
         ids : sequence of int or str
-            New ones or such that exist, each once; one id for one vector.
+            New or existing ids, each once; a single id for a single vector.
         """
         return self._writing.insert(vectors, ids, metadata, "Collection.upsert", replace=True)
 
@@ -161,12 +162,13 @@ class Collection:
 
     @heeds_progress
     def seal(self, *, merge: bool = True, progress: bool | None = None) -> int:
-        """Make a segment of all vectors that wait; return how many it holds.
+        """Make a segment of all waiting vectors; return how many it holds.
 
         Parameters
         ----------
         merge : bool, default True
-            Make one segment of ten of about the same size, too; False leaves that to the next time.
+            Also merge ten segments of about the same size into one; False leaves this to a later
+            call.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
@@ -174,9 +176,9 @@ class Collection:
 
     @heeds_progress
     def compact(self, *, progress: bool | None = None) -> int:
-        """Make one segment of everything, without what was deleted; return how many it holds.
+        """Merge everything into one segment, without deleted items; return how many it holds.
 
-        Vectors are assigned to units anew. Readers keep the state they have.
+        Vectors are assigned to new units. Readers keep the state they have.
 
         Parameters
         ----------
@@ -212,9 +214,9 @@ class Collection:
         miss_rate : float, optional
             ε in (0, 1); that of the collection by default.
         guarantee : {"expected", "model", "high_probability", "exact"}, optional
-            What the answer is to promise; what the collection was created for by default, and what
-            the evidence supports where that is too little. A level that is named here is kept or
-            refused; with ``online="units"`` all but "model" and "exact" are.
+            Level of the promise. A level named here is kept or refused; with ``online="units"``,
+            only "model" and "exact" are accepted. By default it is the level of the collection, or
+            a lower one where the evidence is too little.
         confidence : float, optional
             1 − δ in (0, 1), for "high_probability"; that of the collection by default.
         where : mapping, optional
@@ -224,12 +226,12 @@ class Collection:
             Numbers are compared with numbers and strings with strings; $ne and $nin hold where the
             field is missing.
         include : sequence of {"metadata", "vectors"}, or one of them
-            What hits carry of their items, in ``hits.metadata`` and ``hits.vectors``.
+            What to return with the hits, in ``hits.metadata`` and ``hits.vectors``.
         shadow : float, optional
-            Compare this share of the queries with the exhaustive search and keep the tally in
-            `health`; `Collection.shadow` by default. Searches with a filter are not compared.
+            Share of the queries to compare with an exhaustive search, for the counts in `health`;
+            `Collection.shadow` by default. Searches with a filter are not compared.
         threads : int, optional
-            How many threads share the queries; the answer does not depend on it.
+            Number of threads; the answer does not depend on it.
 
         Examples
         --------
@@ -270,17 +272,17 @@ class Collection:
     ) -> RangeStream:
         """Find everything above a similarity, read match by match or block by block.
 
-        Ids are read as they are asked for. The state is that of the call; what a writer deletes
-        and compacts away before it is asked for is left out.
+        Ids are read on demand. Matches show the state at the time of the call, without items that a
+        writer deletes and compacts away before they are read.
 
         Parameters
         ----------
         queries, similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         ordered : bool, default True
-            Give matches in the order of `range_search`, which holds those of a few queries in
-            memory, 16 bytes a match. False gives blocks in any order, and holds one of them, of
-            at most 2²⁰ matches; such queries are not watched by `health`.
+            Return matches in the order of `range_search`; those of a few queries are held in
+            memory, 16 bytes each. False returns blocks in any order and holds one at a time, of at
+            most 2²⁰ matches; `health` does not watch such queries.
 
         Returns
         -------
@@ -340,7 +342,7 @@ class Collection:
         where: Where | None = None,
         threads: int | None = None,
     ) -> BoolArray:
-        """Tell for each query whether some item is that similar.
+        """Return for each query whether any item is above a similarity.
 
         Parameters
         ----------
@@ -371,19 +373,19 @@ class Collection:
         include: Include = (),
         threads: int | None = None,
     ) -> TopHits:
-        """Find the k most similar items; equally similar ones by id.
+        """Find the k most similar items; ties are ordered by id.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, dim) or (dim,)
             Rows are scaled to norm 1.
         k : int
-            How many. Where fewer items pass, the rest of a row is None, with score -inf; beyond
-            1,000, rows are no longer than there are items.
+            Number of items. If fewer pass, the rest of a row is None, with the score -inf; above
+            1,000, rows are no longer than the number of items.
         miss_rate : float, optional
             ε, the share of the k nearest that may be missed on average.
         target_recall : float, optional
-            1 − miss_rate, for those who are used to it.
+            1 − miss_rate, in place of `miss_rate`.
         guarantee, confidence, where, include, threads
             As in :meth:`range_search`.
         """
@@ -414,11 +416,11 @@ class Collection:
         Parameters
         ----------
         vectors : array_like of shape (n_vectors, dim)
-            What to find more of.
+            Vectors to find similar items for.
         k : int
             How many.
         construction : {"pinv", "sum"}
-            "sum" lets vectors that are much alike count more; with "pinv" each counts alike.
+            "sum" gives more weight to vectors that resemble each other; "pinv" gives all the same.
         miss_rate, guarantee, confidence, where, include, threads
             As in :meth:`search`.
         """
@@ -443,7 +445,7 @@ class Collection:
         threads: int | None = None,
         progress: bool | None = None,
     ) -> PairStream:
-        """Find all pairs of items above a similarity, each once, read as they are found.
+        """Find all pairs of items above a similarity, each once, as a stream.
 
         Waiting vectors that are due to be sealed (`seal_at`) are sealed first.
 
@@ -452,9 +454,9 @@ class Collection:
         similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`; both items of a pair pass the filter.
         collapse_copies : bool, default False
-            Take items with equal vectors for one: each copy makes one pair, with the first of
-            them, and the first alone is paired with others. Of 10,000 copies come 9,999 pairs
-            instead of 50 million.
+            Treat items with equal vectors as one: each copy is paired with the first of them only,
+            and only the first is paired with other items. 10,000 copies give 9,999 pairs instead of
+            50 million.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
 
@@ -503,15 +505,15 @@ class Collection:
         similarity, radius, miss_rate, guarantee, confidence, where, threads
             As in :meth:`range_search`.
         keep : {"first", "last", "longest", "best"} or callable
-            Keep the item that came first or last, that with the longest metadata (as JSON), that
-            with the highest score, or that for which the callable, called with each :class:`Item`,
-            returns the most; of equals, the first.
+            Item of a group to keep: the first or the last added, the one with the longest metadata
+            (as JSON), the one with the highest score, or the one for which the callable, called
+            with each :class:`Item`, returns the highest value. Ties keep the first.
         scores : str, optional
             The metadata field that holds the score of each item, for ``keep="best"``.
         groups : {"components", "star"}
-            "components" puts items together that a chain of similar pairs connects; its ends may
-            be unlike. "star" keeps items in the order of `keep`, and drops only what is similar
-            to a kept item itself.
+            "components" groups items that a chain of similar pairs connects; the ends of a chain
+            may differ. "star" takes items in the order of `keep` and drops only those similar to a
+            kept item.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
 
@@ -544,7 +546,7 @@ class Collection:
         guarantee: Guarantee | None = None,
         confidence: float | None = None,
     ) -> Explanation:
-        """Tell why an item is, or is not, returned for a query.
+        """Explain why an item is, or is not, returned for a query.
 
         Parameters
         ----------
@@ -592,9 +594,9 @@ class Collection:
         Parameters
         ----------
         queries : array_like of shape (n_queries, dim) or (dim,)
-            Queries that matter to you.
+            Queries like those you will ask.
         sample : int, optional
-            Compare this many of them, drawn at random; all by default.
+            Number of queries to compare, drawn at random; all by default.
         similarity, radius, miss_rate, guarantee, confidence, where
             As in :meth:`range_search`.
         progress : bool, optional
@@ -611,7 +613,7 @@ class Collection:
     def shadow(self) -> float:
         """The share of range queries that are compared with the exhaustive search.
 
-        By default they take at most 2 % of the time, by the cost model; 0 compares none.
+        By default, comparisons take at most 2 % of the time, by the cost model; 0 turns them off.
         """
         return self._searches.shadow
 
@@ -628,17 +630,18 @@ class Collection:
     def recalibrate(
         self, queries: ArrayLike | None = None, *, progress: bool | None = None
     ) -> Certificate:
-        """Solve anew on recent queries, or on queries given, and return what is promised then.
+        """Calibrate on recent queries, or on queries given, and return the new certificate.
 
-        Searches of this process use the new evidence from then on; it is not written to the disk.
-        Segments that are sealed later are asked the same queries when they are first searched.
-        Tallies and the watch for drift start again. An error changes nothing.
+        Searches of this process use the new evidence from then on; it is not written to disk.
+        Segments that are sealed later are calibrated on the same queries when they are first
+        searched. The counts and the drift test of `health` start again. An error changes nothing.
 
         Parameters
         ----------
         queries : array_like of shape (n_queries, dim), optional
-            Queries like those to come. By default those of this process that were looked at: one in
-            twelve or more, each once, the last 2,000. Copies of sealed vectors are left out.
+            Queries like those you will ask. By default, the last 2,000 queries of this process that
+            `health` sampled: at least one in twelve, each once. Copies of sealed vectors are left
+            out.
         progress : bool, optional
             Show a bar; None shows it on a terminal.
         """
@@ -688,7 +691,7 @@ class Collection:
     def get(self, ids: Ids) -> list[Item]: ...
 
     def get(self, ids: Id | Ids) -> Item | list[Item]:
-        """Return items in the order of their ids, or the one item of one id.
+        """Return the items of several ids, in their order, or the item of one id.
 
         Parameters
         ----------
@@ -709,23 +712,30 @@ class Collection:
         """
         return self._reading.get(ids, "Collection.get")
 
-    def items(self, where: Where | None = None) -> Iterator[Item]:
-        """Yield all items in the order they came, read from the disk as they are asked for.
+    def items(self, where: Where | None = None, *, first: Id | None = None) -> Iterator[Item]:
+        """Yield all items in the order they were added, read from disk on demand.
 
-        The state is that of the call; what a writer deletes and compacts away before it is asked
-        for is left out.
+        Items show the state at the time of the call, without those that a writer deletes and
+        compacts away before they are read.
 
         Parameters
         ----------
         where : mapping, optional
-            Only those whose metadata passes; as in :meth:`range_search`.
+            Yield only items whose metadata passes this filter, as in :meth:`range_search`.
+        first : int or str, optional
+            Begin with this item; those before it are not read.
         """
         state, passing = self._searches.passing(where, "Collection.items")
-        keys = [part.keys[some] for part, some in zip(state.parts, passing, strict=True)]
-        return self._reading.stream(state, np.sort(np.concatenate(keys)))
+        parts = [part.keys[some] for part, some in zip(state.parts, passing, strict=True)]
+        keys = np.sort(np.concatenate(parts))
+        if first is not None:
+            names = checked_ids([first], "Collection.items")
+            _, places = self._reading.found(names, "Collection.items", "first")
+            keys = keys[np.searchsorted(keys, places[first]) :]
+        return self._reading.stream(state, keys)
 
     def stats(self) -> Stats:
-        """Return numbers and sizes."""
+        """Return the numbers of items and segments, and their sizes on disk."""
         return self._reading.stats()
 
     def check(self) -> CheckReport:
@@ -737,20 +747,20 @@ class Collection:
         return self._check()
 
     def refresh(self) -> None:
-        """See what was committed since the collection was opened to be read.
+        """Move a reader to the state that is committed now.
 
-        A reader that never does so keeps the log of the writer from being emptied.
+        A reader that never refreshes keeps the writer from emptying its log.
         """
         self._store.refresh()
 
     def close(self) -> None:
-        """Let the next writer in, after what is being sealed; nothing is lost without it.
+        """Finish sealing and let the next writer in; without it, nothing is lost.
 
-        Where segments were made, ranges are solved for those who open the collection next, unless
-        an exception ends the block of a ``with``.
-        Where sealing takes longer than a second, a line on the terminal tells so, or the logger
-        "memvec" at the level INFO. Afterwards no file is mapped or open any more, and every
-        method raises InvalidValueError, as files of Python raise ValueError; results stay.
+        If segments were made, thresholds of ranges are solved for the next process, unless an
+        exception ends the ``with`` block. If sealing takes longer than a second, a line says so on
+        the terminal, or the logger "memvec" at level INFO. Afterwards no file is open or mapped,
+        and every method raises InvalidValueError, as files of Python raise ValueError; results stay
+        valid.
         """
         self._writing.end(self._close, solve=True)
 

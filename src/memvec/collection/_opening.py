@@ -17,6 +17,7 @@ from memvec.collection._store import Store
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig
 from memvec.metric import Metric, checked_level, checked_metric
+from memvec.search import check_device
 from memvec.types import RowType
 
 
@@ -72,13 +73,14 @@ def open_collection(
     verify: bool = True,
     online: Online = "scan",
     background: bool = True,
+    device: str = "cpu",
 ) -> Collection:
     """Open a collection, or create one.
 
     Parameters
     ----------
     path : str or path
-        A folder: of a collection, or new or empty.
+        Folder of a collection, or a new or empty folder.
     dim : int, optional
         Dimension of the vectors; needed to create a collection.
     similarity : float, optional
@@ -86,30 +88,29 @@ def open_collection(
     radius : float, optional
         r in [0, √2), in place of `similarity` where the metric is "euclidean": r² = 2 − 2α₀.
     metric : {"cosine", "euclidean"}, optional
-        What scores are; "cosine" for a new one. Of rows of norm 1, Euclidean distances are cosines
-        in another unit; with "euclidean", rows of another norm are refused, and the nearest come
-        first.
+        What scores are; "cosine" for a new one. With "euclidean", scores are distances, the nearest
+        come first, and rows must have norm 1.
     dtype : {"float32", "float16", "int8"}, optional
-        What vectors are stored in; "float32" for a new one. Scores are those of the stored vectors,
-        and of queries rounded in the same way.
+        Type that vectors are stored in; "float32" for a new one. Scores are those of the stored
+        vectors, and of queries rounded in the same way.
     miss_rate : float, optional
         ε in (0, 1), the share of matches that searches may miss; 0.01 for a new one.
     guarantee : {"expected", "model", "high_probability", "exact"}, optional
-        What searches promise that name no level, as far as the evidence supports it; "expected"
-        for a new one.
+        Level of searches that name none, as far as the evidence supports it; "expected" for a new
+        one.
     confidence : float, optional
         1 − δ in (0, 1), for "high_probability"; 0.95 for a new one.
     similarities : sequence of float, optional
-        Those that "high_probability" may be asked for, all promised at once; `similarity` for a
-        new one. Each makes the promise a little dearer.
+        Similarities at which "high_probability" may be asked for, all promised at once;
+        `similarity` for a new one. Each one makes searches a little slower.
     config : IndexConfig, optional
         How segments are built.
     seal_at : int, optional
-        So many waiting vectors become a segment by themselves, 10,000 in a new collection; 0
-        leaves it to :meth:`Collection.seal`.
+        Number of waiting vectors at which they become a segment; 10,000 for a new one. 0 leaves it
+        to :meth:`Collection.seal`.
     read_only : bool, default False
-        Open it to be read: any number of readers may, beside one writer. They see the state that
-        was committed when they opened or called :meth:`Collection.refresh`.
+        Open for reading. Any number of readers may work beside one writer. They see the state that
+        was committed when they opened the collection or called :meth:`Collection.refresh`.
     verify : bool, default True
         Compare the checksums of a segment with its files when it is first searched.
     online : {"scan", "units"}
@@ -117,21 +118,28 @@ def open_collection(
         memory vectors of random units that are updated with each vector, at the level of the
         model.
     background : bool, default True
-        Seal in a thread of its own while vectors are added, or else within the call that makes
-        it due.
+        Seal in a thread while vectors are added; False seals within the call that makes it due.
+    device : str
+        Device that segments are searched on: "cpu", "cuda" for the first GPU, "cuda:1" for the
+        second, and so on. A GPU needs balanced codes: a collection created with a device gets
+        them, one created without needs ``IndexConfig(codes="balanced")``. The folder is the same,
+        and may be opened on the CPU next. Each segment is copied to the card by the first search
+        after it was opened or sealed. The CPU searches waiting vectors and builds segments.
 
     Raises
     ------
     IndexNotFoundError
         If there is no collection, and no `dim` to create one with.
     LockedError
-        If someone else has it open to write.
+        If it is open for writing elsewhere.
     CorruptIndexError, UnknownVersionError
-        If it is damaged, something else, or of a format version that is not known here.
+        If it is damaged, is no collection, or has a format version that this release does not know.
     InvalidValueError
         If it was created with other settings than those given.
     StorageError
-        If the disk is full or refuses.
+        If the disk is full or an operation on it fails.
+    DeviceError, MissingExtraError
+        If there is no such GPU, no driver, or no package for it.
 
     Examples
     --------
@@ -147,6 +155,7 @@ def open_collection(
     if not isinstance(path, str | os.PathLike):
         raise checks.bad_type("path", "memvec.open", "a path", repr(path))
     checks.choice(online, "online", "memvec.open", get_args(Online))
+    device = check_device(device, "memvec.open")
     given = given_settings(
         similarity,
         radius,
@@ -160,5 +169,5 @@ def open_collection(
         config=config,
         seal_at=seal_at,
     )
-    store = Store(Path(path), given, read_only=read_only)
+    store = Store(Path(path), given, read_only=read_only, device=device)
     return Collection(store, verify=verify, online=online, background=background)

@@ -97,7 +97,7 @@ class Question:
     @cached_property
     def own_scopes(self) -> tuple[Scope, ...]:
         """The segments, then what waits."""
-        sources: list[Source] = [part.rows.index.source for part in self.state.segments]
+        sources: list[Source] = [part.rows.source for part in self.state.segments]
         keys = [part.keys for part in self.state.parts]
         scopes = zip([*sources, self.waiting], keys, self.passing, strict=True)
         return tuple(Scope(*scope) for scope in scopes)

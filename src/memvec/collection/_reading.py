@@ -158,7 +158,7 @@ class Reading:
             yield from self._items(state, keys[start:stop])
 
     def stats(self) -> Stats:
-        """Return numbers and sizes."""
+        """Return the numbers of items and segments, and their sizes on disk."""
         state, path = self.state(), self._store.catalog.path
         segments = [part.rows for part in state.segments]
         files = [path, path.with_name(f"{path.name}-wal")]

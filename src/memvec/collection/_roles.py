@@ -64,7 +64,7 @@ class Reader(Protocol):
         """Yield items, read from the disk as they are asked for."""
 
     def stats(self) -> Stats:
-        """Return numbers and sizes."""
+        """Return the numbers of items and segments, and their sizes on disk."""
 
     def found(
         self, ids: list[Id], where: str, argument: str = "ids"
@@ -93,10 +93,10 @@ class Writer(Protocol):
         """Delete items; return how many."""
 
     def seal(self, progress: bool | None, *, merge: bool = True) -> int:
-        """Make a segment of all vectors that wait; return how many it holds."""
+        """Make a segment of all waiting vectors; return how many it holds."""
 
     def compact(self, progress: bool | None) -> int:
-        """Make one segment of everything, without what was deleted; return how many it holds."""
+        """Merge everything into one segment, without deleted items; return how many it holds."""
 
     def settle(self) -> None:
         """Seal what is due before everything is compared with everything."""

@@ -49,7 +49,7 @@ def rewrite(
             with _vectors(store, before, segments, keys, folder.with_suffix(".rows")) as vectors:
                 files = Segment.write(folder, vectors, keys, store.settings, progress)
             give_back_memory(n_bytes)
-        made = Segment.open(folder, number, files) if len(keys) else None
+        made = Segment.open(folder, number, files, store.device) if len(keys) else None
         tables = [] if made is None else _tables(before, made, segments)
         give_back_memory(n_bytes)
         with store.catalog.lock:

@@ -22,6 +22,7 @@ from memvec.collection._settings import Settings
 from memvec.errors import FileFormatError
 from memvec.index import Index, map_index, save_index
 from memvec.kernels import StoredRows
+from memvec.search import Source, source_on
 from memvec.storage import FileSum, disk, map_folder, write_folder
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
@@ -57,6 +58,8 @@ class Segment:
         Searches the rows.
     keys : ndarray of shape (n_rows,)
         The item of each row, rising.
+    device : str
+        Where it is searched.
     """
 
     number: int
@@ -64,9 +67,11 @@ class Segment:
     files: Mapping[str, FileSum]
     index: Index
     keys: IntArray
+    device: str
     _places: IntArray
     _held: tuple[HeldFile, ...]
     _checked: threading.Event = field(default_factory=threading.Event)
+    _moving: threading.Lock = field(default_factory=threading.Lock)
 
     @classmethod
     def write(
@@ -100,7 +105,9 @@ class Segment:
         return of_index | _below_items(of_items)
 
     @classmethod
-    def open(cls, folder: Path, number: int, files: Mapping[str, FileSum]) -> Segment:
+    def open(
+        cls, folder: Path, number: int, files: Mapping[str, FileSum], device: str = "cpu"
+    ) -> Segment:
         """Map each file of a segment once, after a look at their sizes."""
         check_tree(folder)
         for name, saved in files.items():
@@ -116,10 +123,20 @@ class Segment:
                 check_sum(folder / name, saved)
             raise
         keys, places = items.arrays["keys"], items.arrays["places"]
-        return cls(number, folder, files, index, keys, places, held)
+        return cls(number, folder, files, index, keys, device, places, held)
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @property
+    def source(self) -> Source:
+        """What searches the rows; units are copied to a device at the first search."""
+        with self._moving:
+            return self._moved
+
+    @cached_property
+    def _moved(self) -> Source:
+        return source_on(self.device, self.index.units, "memvec.open")
 
     @property
     def size(self) -> int:

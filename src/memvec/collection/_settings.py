@@ -16,7 +16,7 @@ from memvec.errors import (
     UnknownVersionError,
 )
 from memvec.guarantee import Guarantee
-from memvec.index import IndexConfig, with_present_names
+from memvec.index import IndexConfig, config_of_device, with_present_names
 from memvec.kernels import ROW_TYPES, check_dim
 from memvec.metric import Metric, checked_metric
 from memvec.types import RowType
@@ -139,11 +139,28 @@ def checked_settings(given: dict[str, Any]) -> dict[str, Any]:
     return given
 
 
-def settle(stored: Settings, given: dict[str, Any]) -> Settings:
+def created(given: dict[str, Any], device: str) -> Settings:
+    """Return the settings of a new collection; on a device, segments have the codes it tests."""
+    made = Settings(**given)
+    config = made.config if device == "cpu" else config_of_device(made.config, made.dim, _WHERE)
+    return dataclasses.replace(made, config=config)
+
+
+def settle(stored: Settings, given: dict[str, Any], device: str = "cpu") -> Settings:
     """Return the settings of an existing collection if nothing else was asked for."""
+    if device != "cpu" and stored.config.codes != "balanced":
+        expected = "'cpu' for a collection without balanced codes"
+        got = f'{device!r}; create one with device={device!r} or IndexConfig(codes="balanced")'
+        raise checks.bad_value("device", _WHERE, expected, got)
     for name, value in given.items():
         kept = stored.listed if name == "similarities" else getattr(stored, name)
-        if value != kept:
+        # What is given may be what a device has made the stored one of.
+        same = (
+            name == "config"
+            and device != "cpu"
+            and config_of_device(value, stored.dim, _WHERE) == kept
+        )
+        if value != kept and not same:
             expected = f"{kept!r}, as the collection was created with, or left out"
             raise checks.bad_value(name, _WHERE, expected, repr(value))
     return stored

@@ -257,11 +257,11 @@ class Shard:
         return self._collection.delete(ids)
 
     def seal(self, merge: bool) -> int:
-        """Make a segment of all vectors that wait; return how many it holds."""
+        """Make a segment of all waiting vectors; return how many it holds."""
         return self._collection.seal(merge=merge, progress=False)
 
     def compact(self) -> int:
-        """Make one segment of everything, without what was deleted; return how many it holds."""
+        """Merge everything into one segment, without deleted items; return how many it holds."""
         return self._collection.compact(progress=False)
 
     def settle(self) -> None:
@@ -277,7 +277,7 @@ class Shard:
         raise MovedError
 
     def stats(self) -> Stats:
-        """Return numbers and sizes."""
+        """Return the numbers of items and segments, and their sizes on disk."""
         return self._collection.stats()
 
     def check(self) -> CheckReport:

@@ -278,6 +278,12 @@ class ShardedCollection(Collection):
                 reports.append(link.begin("check")())
             except ShardError as lost:
                 reports.append(CheckReport((str(lost),), 0, 0))
+        try:
+            for _ in self._reading.ids():
+                pass  # each is looked at: it may belong to another shard
+        except ShardError as lost:
+            if not any(str(lost) in report.problems for report in reports):
+                reports.append(CheckReport((str(lost),), 0, 0))
         return CheckReport(
             tuple(problem for report in reports for problem in report.problems),
             sum(report.n_files for report in reports),

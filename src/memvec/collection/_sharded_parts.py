@@ -75,7 +75,9 @@ class ShardedReading:
         listed = keys.tolist()
         found = {key: known[key] for key in listed if key in known}
         if len(found) < len(listed):
-            found |= self._of_keys("names", keys[[key not in found for key in listed]])
+            asked = self._of_keys("names", keys[[key not in found for key in listed]])
+            self._store.check_places(asked)
+            found |= asked
         return found
 
     def contains(self, name: object) -> bool:
@@ -133,6 +135,7 @@ class ShardedReading:
         for start, stop in blocks(len(keys), _PAGE):
             some = keys[start:stop]
             records: dict[int, tuple[Id, Metadata]] = self._of_keys("records", some)
+            self._store.check_places({key: record[0] for key, record in records.items()})
             vectors = state.vectors(some, self._store.settings.dim)
             for key, vector in zip(some.tolist(), vectors, strict=True):
                 if key in records:

@@ -199,8 +199,17 @@ class ShardedStore:
         table: CalibrationTable = link.begin("calibration_rows", segment.number, rows)()
         return table
 
+    def check_places(self, ids: dict[int, Id]) -> None:
+        """Raise where a shard holds an id of another one, which may have the same id, too."""
+        for key, name in ids.items():
+            if self.place(name) != (number := key // NUMBERS_OF_SHARD):
+                reason = f"it holds the id {name!r}, which belongs to shard {self.place(name)}"
+                raise ShardError(number, self.links[number].folder, reason)
+
     def remember(self, ids: dict[int, Id]) -> None:
         """Keep the ids of keys that came with an answer; a key never gets another id."""
+        known = self.known_ids
+        self.check_places({key: name for key, name in ids.items() if key not in known})
         if len(self.known_ids) > _IDS_KEPT:
             self.known_ids = {}
         self.known_ids |= ids

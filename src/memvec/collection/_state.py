@@ -146,7 +146,9 @@ class State:
         return vectors
 
 
-def load_state(catalog: Catalog, folder: Path, settings: Settings, known: State | None) -> State:
+def load_state(
+    catalog: Catalog, folder: Path, settings: Settings, device: str, known: State | None
+) -> State:
     """Read the state that is committed now; of what is known already, nothing is read again.
 
     The caller sees to it that all that is read belongs to one state.
@@ -156,7 +158,7 @@ def load_state(catalog: Catalog, folder: Path, settings: Settings, known: State 
     opened = {part.rows.number: part.rows for part in known.segments} if known else {}
     segments = tuple(
         Part(segment, ~np.isin(segment.keys, dead))
-        for segment in _segments(catalog, folder, settings, opened)
+        for segment in _segments(catalog, folder, settings, device, opened)
     )
     waiting = _still_waiting(catalog, settings, known)
     last = int(waiting.keys[-1]) if len(waiting) else -1
@@ -180,14 +182,18 @@ def _still_waiting(catalog: Catalog, settings: Settings, known: State | None) ->
 
 
 def _segments(
-    catalog: Catalog, folder: Path, settings: Settings, opened: Mapping[int, Segment]
+    catalog: Catalog,
+    folder: Path,
+    settings: Settings,
+    device: str,
+    opened: Mapping[int, Segment],
 ) -> Iterator[Segment]:
     sizes = sizes_of_segments(catalog)
     for number, files in files_of_segments(catalog).items():
         if number in opened:
             yield opened[number]
             continue
-        segment = Segment.open(segment_folder(folder, number), number, files)
+        segment = Segment.open(segment_folder(folder, number), number, files, device)
         for wrong in wrong_extent(segment, sizes[number], settings.dim, settings.dtype):
             raise CorruptIndexError(wrong)
         yield segment

@@ -14,7 +14,7 @@ from memvec.collection._checksums import check_catalog, forget_catalog, note_cat
 from memvec.collection._folder import OWN_NAMES, check_names, remove_orphans
 from memvec.collection._lock import WriterLock
 from memvec.collection._segment import SEGMENTS
-from memvec.collection._settings import Settings, settle
+from memvec.collection._settings import Settings, created, settle
 from memvec.collection._state import State, check_items, load_state
 from memvec.errors import CorruptIndexError, IndexNotFoundError, MemvecError, StorageError
 from memvec.storage import CATALOG, Kind, check_kind, disk
@@ -36,6 +36,8 @@ class Store:
     scratch : bool
         Whether the folder is removed when it was used: then nothing waits for the disk, and nothing
         is kept for those who open it next.
+    device : str
+        Where segments are searched.
     """
 
     folder: Path
@@ -44,9 +46,15 @@ class Store:
     state: State
 
     def __init__(
-        self, folder: Path, given: dict[str, Any], *, read_only: bool, scratch: bool = False
+        self,
+        folder: Path,
+        given: dict[str, Any],
+        *,
+        read_only: bool,
+        scratch: bool = False,
+        device: str = "cpu",
     ) -> None:
-        self.folder, self.scratch = folder, scratch
+        self.folder, self.scratch, self.device = folder, scratch, device
         with disk.refusals(folder):
             self._lock = None if read_only else _locked(folder, given)
             try:
@@ -81,13 +89,13 @@ class Store:
                 catalog.close()
                 raise
             catalog.close()
-        _create(self.folder, given)
+        _create(self.folder, given, self.device)
         return Catalog.open_to_write(self.folder, scratch=self.scratch)
 
     def _begin(self, given: dict[str, Any]) -> None:
         if self.read_only and not self.catalog.check_format():
             raise _not_found(self.folder)
-        self.settings = settle(self.catalog.settings(), given)
+        self.settings = settle(self.catalog.settings(), given, self.device)
         if self.read_only:
             self.catalog.hold()
             self.state = self._load_held(self.catalog, None)
@@ -102,7 +110,7 @@ class Store:
         self.refresh()
 
     def _load(self, catalog: Catalog, known: State | None) -> State:
-        return load_state(catalog, self.folder, self.settings, known)
+        return load_state(catalog, self.folder, self.settings, self.device, known)
 
     def _load_held(self, catalog: Catalog, known: State | None) -> State:
         """Read the state that is held; if its files were removed meanwhile, a newer one."""
@@ -238,14 +246,14 @@ def _check_exists(folder: Path) -> None:
     _check_own(folder, {})
 
 
-def _create(folder: Path, given: dict[str, Any]) -> None:
+def _create(folder: Path, given: dict[str, Any], device: str) -> None:
     """Make an empty collection; the last step is the commit in the catalog."""
     if "dim" not in given:
         raise _not_found(folder)
     segments = folder / SEGMENTS
     if not segments.is_dir():
         disk.make_folder(segments)
-    Catalog.create(folder, Settings(**given))
+    Catalog.create(folder, created(given, device))
     disk.sync_folder(folder)
 
 

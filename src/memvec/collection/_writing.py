@@ -114,7 +114,7 @@ class Writing:
         return len(keys)
 
     def seal(self, progress: bool | None, *, merge: bool = True) -> int:
-        """Make a segment of all vectors that wait; return how many it holds."""
+        """Make a segment of all waiting vectors; return how many it holds."""
         store = self._store
         store.check_writable()
         with self._sealing, disk.refusals(store.folder), store.syncing():
@@ -128,7 +128,7 @@ class Writing:
             return n_rows
 
     def compact(self, progress: bool | None) -> int:
-        """Make one segment of everything, without what was deleted; return how many it holds."""
+        """Merge everything into one segment, without deleted items; return how many it holds."""
         store = self._store
         store.check_writable()
         with self._sealing, disk.refusals(store.folder), store.syncing():
