@@ -114,9 +114,17 @@ def main(context: click.Context, data: str | None, rounds: int) -> None:
 @click.option("--queries", type=click.IntRange(1), default=1000, show_default=True)
 @click.option("--seconds", type=float, default=5.0, show_default=True, help="For each throughput.")
 @click.option("--clients", type=click.IntRange(1), multiple=True, default=(1, 8, 64))
-def server_command(queries: int, seconds: float, clients: tuple[int, ...]) -> None:
-    """Compare the server with the library: latency, throughput, memory of a stream."""
-    server.run(queries, seconds, clients)
+@click.option(
+    "--chroma",
+    type=click.Path(exists=True, dir_okay=False),
+    help="The program `chroma` of the package chromadb: its server is measured beside.",
+)
+@click.option("--streamed", type=click.IntRange(1), default=1_000_000, show_default=True)
+def server_command(
+    queries: int, seconds: float, clients: tuple[int, ...], chroma: str | None, streamed: int
+) -> None:
+    """Compare the server with the library, and with Chroma's: latency, throughput, memory."""
+    server.run(queries, seconds, clients, chroma, streamed)
 
 
 @main.command("construction")

@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,8 +14,9 @@ import pytest
 import uvicorn
 
 import memvec
-from memvec.server import ServerSettings, create_app
-from memvec.server._app import listening_at
+from memvec.collection import RangeStream
+from memvec.server import Limits, ServerSettings, create_app
+from memvec.server._app import configured, listening_at
 
 DIM = 8
 
@@ -23,8 +25,8 @@ DIM = 8
 def running(settings, app=None):
     """Run a server in a thread; yield its address."""
     listener = listening_at("127.0.0.1", 0)
-    config = uvicorn.Config(app or create_app(settings), log_config=None, access_log=False)
-    server = uvicorn.Server(config)
+    limits = Limits() if settings is None else settings.limits
+    server = uvicorn.Server(configured(app or create_app(settings), limits))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
@@ -34,6 +36,35 @@ def running(settings, app=None):
         thread.join(60)
         listener.close()
         assert not thread.is_alive()
+
+
+def wait_for(condition, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def endless(monkeypatch, collection_class=memvec.Collection):
+    """Let ranges be streamed for ever, and tell when that ends."""
+    true_range = collection_class.iter_range
+    ended = []
+
+    def iter_range(self, *arguments, **options):
+        stream = true_range(self, *arguments, **options)
+        block = next(stream.blocks())
+
+        def blocks():
+            try:
+                while True:
+                    yield block
+            finally:
+                ended.append(True)
+
+        return RangeStream(blocks(), stream.certificate, stream.searched)
+
+    monkeypatch.setattr(collection_class, "iter_range", iter_range)
+    return ended
 
 
 def unit_rows(n_rows, dim=DIM, seed=5):

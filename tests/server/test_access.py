@@ -9,7 +9,7 @@ import pytest
 from memvec.errors import FileFormatError, IndexNotFoundError, InvalidValueError
 from memvec.server import KeyFile, ServerSettings, create_app
 from memvec.server._failures import ApiError
-from server.conftest import running
+from server.conftest import endless, fill, running, wait_for
 
 OPEN = {"/healthz", "/readyz"}
 # Where a read key is not enough.
@@ -95,6 +95,67 @@ def test_key_that_is_revoked_opens_nothing_any_more(guarded, key_file):
         assert http.get("/v1/collections").status_code == 200
         key_file.revoke(key.split("_")[1])
         assert http.get("/v1/collections").status_code == 401
+
+
+def test_jobs_are_seen_by_the_key_that_started_them_and_by_those_that_write(
+    guarded, key_file, keys
+):
+    mine, other = (key_file.create("read") for _ in range(2))
+    with httpx.Client(base_url=guarded, timeout=60) as http:
+
+        def asked(method, path, key, **more):
+            return http.request(method, path, headers={"api-key": key}, **more)
+
+        body = {"kind": "deduplicate", "similarity": 0.9}
+        job = asked("POST", "/v1/collections/things/jobs", mine, json=body).json()["id"]
+        while asked("GET", f"/v1/jobs/{job}", mine).json()["ended"] is None:
+            time.sleep(0.02)
+        for method, path in (("GET", ""), ("POST", "/cancel"), ("GET", "/result")):
+            refused = asked(method, f"/v1/jobs/{job}{path}", other)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (404, "not_found")
+            nobody = asked(method, f"/v1/jobs/nobody{path}", other).json()["error"]["message"]
+            assert refused.json()["error"]["message"].replace(job, "nobody") == nobody
+        listed = {
+            key: [one["id"] for one in asked("GET", "/v1/jobs", key).json()["jobs"]]
+            for key in (mine, other, keys["write"])
+        }
+        assert listed == {mine: [job], other: [], keys["write"]: [job]}
+        for key in (mine, keys["write"]):
+            assert asked("GET", f"/v1/jobs/{job}/result", key).json()["groups"]
+
+
+def cut_off_end(pieces):
+    """Return the last bytes of a stream whose certificate never comes."""
+    last = b""
+    try:
+        for piece in pieces:
+            last = (last + piece)[-1000:]
+    except httpx.RemoteProtocolError:
+        return last
+    return pytest.fail("The stream ended as if it were complete.")
+
+
+@pytest.mark.parametrize("kind", ["application/x-ndjson", "application/vnd.apache.arrow.stream"])
+def test_stream_ends_when_its_key_is_revoked(tmp_path, monkeypatch, kind):
+    ended = endless(monkeypatch)
+    key_file = KeyFile(tmp_path / "keys.json")
+    key = key_file.create("read")
+    (tmp_path / "root").mkdir()
+    fill(tmp_path / "root" / "things", 60)
+    app = create_app(ServerSettings(tmp_path / "root", key_file=tmp_path / "keys.json"))
+    with running(None, app) as url, httpx.Client(base_url=url, timeout=30) as http:
+        asked = {"items": [0], "similarity": 0.01}
+        headers = {"Accept": kind, "api-key": key}
+        path = "/v1/collections/things/range"
+        with http.stream("POST", path, json=asked, headers=headers) as answer:
+            pieces = answer.iter_bytes()
+            next(pieces)
+            key_file.revoke(key.split("_")[1])
+            last = cut_off_end(pieces)
+        if kind == "application/x-ndjson":
+            told = json.loads(last.splitlines()[-1])["error"]
+            assert (told["code"], told["message"]) == ("wrong_key", "The key was revoked.")
+        wait_for(lambda: app.state.server.workers.streams == 0 and ended)
 
 
 def test_keys_are_not_kept(key_file, keys):

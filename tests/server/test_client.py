@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import memvec
-from memvec.client import AsyncRemoteCollection, RemoteCollection
+from memvec.client import AsyncRemoteCollection, AsyncStream, RemoteCollection
 from memvec.errors import (
     IndexNotFoundError,
     InvalidTypeError,
@@ -106,6 +106,13 @@ def test_other_answers_are_those_of_the_collection(both):
     assert 4.5 not in there
     where = {"year": 2003}
     assert [item.id for item in here.items(where)] == [item.id for item in there.items(where)]
+    last = list(here)[-3:]
+    assert [item.id for item in there.items(first=last[0])] == last
+    assert [item.id for item in here.items(where, first=last[0])] == [
+        item.id for item in there.items(where, first=last[0])
+    ]
+    with pytest.raises(InvalidValueError, match="'first' parameter of Collection.items"):
+        list(there.items(first="nobody"))
     assert there.check().ok
     assert there.health.n_queries > 0
     assert repr(there).startswith("RemoteCollection('things' of http")
@@ -195,12 +202,17 @@ def test_asynchronous_client_gives_the_same(url, client):
             top = await there.search(QUERIES, 3)
             assert top.ids.tolist() == things.search(QUERIES, 3).ids.tolist()
             assert (await there.search_set(QUERIES, 3)).ids.shape == (1, 3)
-            streamed = [match.id async for match in there.iter_range(QUERIES, 0.4)]
-            assert streamed == hits.ids.tolist()
-            pairs = [pair async for pair in there.self_join(0.8)]
-            assert pairs == list(things.self_join(0.8))
+            stream = there.iter_range(QUERIES, 0.4)
+            assert isinstance(stream, AsyncStream)
+            assert await stream.certificate() == hits.certificate
+            assert [match.id async for match in stream] == hits.ids.tolist()
+            joined = there.self_join(0.8)
+            assert [pair async for pair in joined] == list(things.self_join(0.8))
+            assert await joined.certificate() == things.self_join(0.8).certificate
             assert (await there.deduplicate(0.8)).groups == things.deduplicate(0.8).groups
             assert len([item async for item in there.items({"tag": "a"})]) > 100
+            last = list(things)[-3:]
+            assert [item.id async for item in there.items(first=last[0])] == last
             assert (await there.explain(QUERIES[0], 0, 0.4)).id == 0
             assert (await there.measure(QUERIES, 0.4)).n_queries == 7
             assert (await there.stats()).n_items == 297
@@ -226,3 +238,10 @@ def test_asynchronous_client_gives_the_same(url, client):
                 await server.collection("later")
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize("kind", [memvec.Client, memvec.AsyncClient])
+def test_address_that_is_none_is_refused_at_once(kind):
+    for url in ("ftp://x", "127.0.0.1:8765", "http://", "", None):
+        with pytest.raises(InvalidValueError, match=f"'url' parameter of {kind.__name__} must be"):
+            kind(url)

@@ -1,5 +1,6 @@
 """The page in a real browser: every view, the slider, the stream, and what goes wrong."""
 
+import csv
 import os
 import shutil
 import time
@@ -63,7 +64,7 @@ def page(browser, address):
 class opened:  # noqa: N801 - used as a function
     """A page that nothing goes wrong on without being seen, and that asks nobody else."""
 
-    def __init__(self, browser, url, **options):
+    def __init__(self, browser, url, at="", **options):
         self._context = browser.new_context(viewport={"width": 1200, "height": 900}, **options)
         self._page = self._context.new_page()
         self._page.set_default_timeout(20_000)
@@ -71,7 +72,7 @@ class opened:  # noqa: N801 - used as a function
         self._page.on("pageerror", lambda error: self._complaints.append(str(error)))
         self._page.on("console", self._heard)
         self._page.on("request", lambda request: self._asked(url, request.url))
-        self._page.goto(url)
+        self._page.goto(f"{url}/{at}")
 
     def _heard(self, message):
         if message.type == "error" and "the server responded with a status" not in message.text:
@@ -293,6 +294,109 @@ def test_page_asks_for_a_key_where_the_server_does(browser, folder, tmp_path):
         page.locator("dialog input").fill(key)
         page.get_by_role("button", name="Use it").click()
         page.wait_for_selector("text=2 collections")
+
+
+@pytest.mark.parametrize("junk", ["%E0%A4%A", "__proto__", "constructor/x", "explore/%00%ff", "//"])
+def test_anything_may_stand_behind_the_address(browser, address, junk):
+    with opened(browser, address, f"#{junk}") as page:
+        page.wait_for_selector("h1")
+
+
+MARKUP = [
+    "<img src=x onerror='window.harmed=1'>",
+    "</li><script>window.harmed=2</script>",
+    '"><svg onload=window.harmed=3>',
+    "javascript:window.harmed=4",
+    "{{harmed=5}}${window.harmed=5}",
+    '=HYPERLINK("http://example.org","x")',
+    "+1",
+    " 12 ",
+    "12",
+    '"quoted"',
+]
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory):
+    """A server whose ids and metadata were written to do harm, all of them duplicates."""
+    root = tmp_path_factory.mktemp("hostile")
+    told = [{"text": name, name: name, "n": 2**53 + 1, "list": [name]} for name in MARKUP]
+    with memvec.open(root / "evil", dim=4) as made:
+        made.add(np.tile([1.0, 0, 0, 0], (len(MARKUP), 1)), ids=MARKUP, metadata=told)
+    with memvec.open(root / "large", dim=4) as made:
+        made.add(np.tile([1.0, 0, 0, 0], (3, 1)), ids=[2**60, 2**60 + 1, 12])
+    (root / "photos").mkdir()
+    with running(ServerSettings(root, photos=root / "photos")) as url:
+        yield url
+
+
+def assert_unharmed(page):
+    assert page.evaluate("window.harmed") is None
+    assert page.locator("main script, main svg[onload], main [onerror], main img").count() == 0
+
+
+def test_markup_in_ids_and_metadata_stays_text(browser, hostile):
+    with opened(browser, hostile) as page:
+        page.on("dialog", lambda shown: pytest.fail(shown.message))
+        explore(page, "evil")
+        until(page, f"document.querySelectorAll('#results .card').length === {len(MARKUP)}")
+        names = page.locator("#results .card .name").all_text_contents()
+        assert sorted(names) == sorted(MARKUP)
+        assert set(page.locator("#results .card .text").all_text_contents()) == set(MARKUP)
+        assert f"{2**53 + 1}" in page.locator("#results").inner_text()
+        assert_unharmed(page)
+        for number, name in enumerate(names):
+            card(page, number).get_by_role("button", name="Why?").click()
+            page.wait_for_selector("dialog[open]")
+            assert name in page.locator("#dialog-title").text_content()
+            page.get_by_role("button", name="Close").click()
+            card(page, number).get_by_role("button", name="More like this").click()
+            until(page, "/found in/.test(document.getElementById('status').textContent)")
+            assert page.locator("#alert").is_hidden()
+        page.locator("#why-id").fill(MARKUP[0] + "?")
+        page.get_by_role("button", name="Explain").click()
+        page.wait_for_selector("#alert:not([hidden])")
+        assert MARKUP[0] in page.locator("#alert").text_content()
+        assert_unharmed(page)
+
+
+def test_markup_in_groups_stays_text_and_is_no_formula(browser, hostile):
+    with opened(browser, hostile) as page:
+        page.evaluate("location.hash = '#duplicates/evil'")
+        page.get_by_role("button", name="Find duplicates").click()
+        page.wait_for_selector("#groups section")
+        names = page.locator("#groups .card .name").all_text_contents()
+        assert sorted(names) == sorted(MARKUP)
+        assert_unharmed(page)
+        with page.expect_download() as saved:
+            page.get_by_role("button", name="Export CSV").click()
+        with saved.value.path().open(newline="") as file:
+            cells = [row["id"] for row in csv.DictReader(file)]
+        assert "'+1" in cells
+        assert f"'{MARKUP[5]}" in cells
+        assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+
+
+def test_integers_beyond_two_to_the_53_are_not_rounded(browser, hostile):
+    with opened(browser, hostile) as page:
+        explore(page, "large")
+        until(page, "document.querySelectorAll('#results .card').length === 3")
+        names = page.locator("#results .card .name").all_text_contents()
+        assert sorted(names) == sorted(map(str, (2**60, 2**60 + 1, 12)))
+        at = names.index(str(2**60 + 1))
+        card(page, at).get_by_role("button", name="More like this").click()
+        until(page, "/found in/.test(document.getElementById('status').textContent)")
+        assert page.locator("#query").input_value() == str(2**60 + 1)
+        page.evaluate("location.hash = '#duplicates/large'")
+        page.get_by_role("button", name="Find duplicates").click()
+        page.wait_for_selector("#groups section")
+        page.get_by_label("keep 12").check()
+        page.get_by_label(f"keep {2**60}", exact=True).check()
+        page.locator("#groups button.danger").click()
+        page.locator("dialog button.danger").click()
+        page.wait_for_selector("text=1 items were deleted.")
+    with memvec.Client(hostile) as client:
+        assert list(client.collection("large")) == [2**60, 12]
 
 
 def test_api_page_lists_every_route(page, address):

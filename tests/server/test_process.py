@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import numpy as np
@@ -56,6 +57,65 @@ def test_sigterm_finishes_what_runs(tmp_path):
     assert "/v1/collections/{name}/items" in {line["route"] for line in asked}
     with memvec.open(tmp_path / "things") as collection:  # nobody has it any more
         assert len(collection) == 20
+
+
+def test_sigterm_lets_a_stream_end_with_its_certificate(tmp_path):
+    rows = unit_rows(700)
+    with memvec.open(tmp_path / "things", dim=DIM) as made:
+        made.add(rows)
+    with process(tmp_path) as (server, url), httpx.Client(base_url=url, timeout=60) as http:
+        asked = {"queries": rows.tolist(), "similarity": 0.001, "ordered": False}
+        headers = {"Accept": "application/x-ndjson"}
+        path = "/v1/collections/things/range"
+        with http.stream("POST", path, json=asked, headers=headers) as answer:
+            pieces = answer.iter_bytes()
+            last = next(pieces)
+            n_lines = last.count(b"\n")
+            server.send_signal(signal.SIGTERM)
+            end = time.monotonic() + 20
+            while is_answered(f"{url}/healthz"):
+                assert time.monotonic() < end
+            assert server.poll() is None  # it waits for the stream
+            for piece in pieces:
+                n_lines, last = n_lines + piece.count(b"\n"), (last + piece)[-10_000:]
+        told = json.loads(last.splitlines()[-1])
+        assert (told["end"], told["n_matches"]) == ("range", n_lines - 2)
+        assert told["n_matches"] > 100_000
+        assert told["certificate"]
+        assert server.wait(60) == 0
+
+
+def test_sigterm_loses_nothing_that_a_client_of_qdrant_was_told(tmp_path):
+    rows, told = unit_rows(64), []
+    with process(tmp_path, "--qdrant", "0") as (server, url):
+        qdrant = re.search(r"http://\S+", server.stdout.readline())[0]
+        made = {"vectors": {"size": DIM, "distance": "Cosine"}}
+        assert httpx.put(f"{qdrant}/collections/points", json=made).status_code == 200
+        assert httpx.get(f"{url}/v1/collections/points").status_code == 200
+        threading.Timer(1, server.send_signal, [signal.SIGTERM]).start()
+        with httpx.Client(base_url=qdrant, timeout=30) as http:
+            statuses = set()
+            while statuses <= {200}:
+                point = {"id": len(told), "vector": rows[len(told) % 64].tolist()}
+                try:
+                    answer = http.put("/collections/points/points", json={"points": [point]})
+                except httpx.TransportError:
+                    break
+                statuses.add(answer.status_code)
+                if answer.status_code == 200:
+                    told.append(point["id"])
+        assert statuses <= {200, 503}
+        assert server.wait(60) == 0
+    with memvec.open(tmp_path / "points") as collection:
+        assert set(told) <= set(collection)
+    assert len(told) > 10
+
+
+def is_answered(url):
+    try:
+        return httpx.get(url, timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 @pytest.mark.slow
@@ -150,6 +210,31 @@ def again(call, *arguments, **options):
             if error.status != 429 or time.monotonic() > end:
                 raise
             time.sleep(0.05)
+
+
+def test_benchmark_measures_latency_throughput_and_a_stream():
+    from benchmarks.__main__ import main as benchmarks
+
+    asked = ["server", "--queries", "2", "--seconds", "0.2", "--clients", "2", "--streamed", "100"]
+    done = CliRunner().invoke(benchmarks, asked, catch_exceptions=False)
+    assert done.exit_code == 0
+    tables = re.findall(r"^\| (one query|queries a second|matches streamed) ", done.output, re.M)
+    assert tables == ["one query", "queries a second", "matches streamed"]
+    [rate] = re.findall(r"range, raw float32 *\| *(\d+)", done.output)
+    assert int(rate) > 0
+
+
+@pytest.mark.slow
+def test_benchmark_measures_the_server_of_chroma_beside():
+    from benchmarks.__main__ import main as benchmarks
+
+    program = Path(sys.executable).with_name("chroma")
+    if not program.exists():
+        pytest.skip("chromadb is of the group extras: make test-extras")
+    asked = ["server", "--queries", "2", "--seconds", "0.2", "--clients", "1", "--streamed", "100"]
+    done = CliRunner().invoke(benchmarks, [*asked, "--chroma", str(program)])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"^\| Chroma ", done.output, re.M)
 
 
 def test_port_that_is_taken_is_an_error(tmp_path):

@@ -7,11 +7,13 @@ import httpx
 import numpy as np
 import pytest
 
-from memvec.server import KeyFile, ServerSettings
+from memvec.server import KeyFile, Limits, ServerSettings
 from memvec.server._qdrant import build_qdrant
 from memvec.server._qdrant_payloads import payload_of
 from memvec.server._state import ServerState
 from server.conftest import DIM, fill, running, unit_rows
+
+ROW = [1.0] * DIM
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +68,8 @@ def http(qdrant):
         ("POST", "/collections/things/points/query", {"query": "x"}, 400),
         ("POST", "/collections/things/points/query/batch", {}, 400),
         ("POST", "/collections/things/points/delete", {}, 400),
+        ("POST", "/collections/things/points/delete", {"points": 3}, 400),
+        ("POST", "/collections/things/points", {"ids": "ab"}, 400),
         ("POST", "/collections/things/points/scroll", {"order_by": "a"}, 501),
         ("POST", "/collections/things/points/count", {"filter": {"min_should": {}}}, 501),
         ("POST", "/collections/things/points/count", {"filter": {"must": [3]}}, 501),
@@ -82,6 +86,13 @@ def http(qdrant):
             501,
         ),
         ("GET", "/collections/things/points/999", None, 404),
+        ("PUT", "/collections/things/points", {"points": [3]}, 400),
+        ("PUT", "/collections/things/points", {"batch": {"ids": 3, "vectors": []}}, 400),
+        ("PUT", "/collections/things/points", {"batch": {"ids": [], "vectors": "x"}}, 400),
+        ("POST", "/collections/things/points/query/batch", {"searches": [3]}, 400),
+        ("POST", "/collections/things/points/query", {"query": ROW, "params": [3]}, 400),
+        ("POST", "/collections/things/points/query", {"query": ROW, "score_threshold": "x"}, 400),
+        ("POST", "/collections/things/points/query", {"query": ["x"] * DIM}, 400),
     ],
 )
 def test_what_is_not_spoken_is_told_as_qdrant_does(http, method, path, body, status):
@@ -95,6 +106,44 @@ def test_body_that_is_no_object_is_refused(http):
         answer = http.post("/collections/things/points/count", content=data)
         assert answer.status_code == 400
         assert answer.json()["status"]["error"].startswith("Format error")
+
+
+def test_large_bodies_are_read_and_refused_as_small_ones(http):
+    rows, path = unit_rows(700, seed=9), "/collections/large/points"
+    http.put("/collections/large", json={"vectors": {"size": DIM, "distance": "Cosine"}})
+    points = [{"id": row, "vector": rows[row].tolist()} for row in range(len(rows))]
+    assert http.put(path, json={"points": points}).status_code == 200
+    assert http.post(f"{path}/count", json={}).json()["result"] == {"count": 700}
+    broken = http.put(path, content=b'{"points": [' + b" " * 100_000)
+    assert (broken.status_code, broken.json()["status"]["error"][:12]) == (400, "Format error")
+    assert http.delete("/collections/large").json()["result"] is True
+
+
+def test_limits_and_read_only_hold_for_clients_of_qdrant(tmp_path):
+    fill(tmp_path / "things", 60)
+    limits = Limits(hits=25, body_bytes=10_000)
+    server = ServerState.of(ServerSettings(tmp_path, read_only=True, limits=limits))
+    path = "/collections/things/points"
+    with running(None, build_qdrant(server)) as url, httpx.Client(base_url=url) as http:
+        one = {"query": ROW, "limit": 10}
+        assert http.post(f"{path}/query/batch", json={"searches": [one] * 2}).status_code == 200
+        more = http.post(f"{path}/query/batch", json={"searches": [one] * 3})
+        assert more.status_code == 413
+        old = {"searches": [{"vector": ROW, "limit": 10}] * 3}
+        assert http.post(f"{path}/search/batch", json=old).status_code == 413
+        assert http.post(f"{path}/count", content=b" " * 10_001).status_code == 413
+        changes = [
+            ("PUT", "/collections/new", {"vectors": {"size": 2, "distance": "Cosine"}}),
+            ("PUT", path, {"points": [{"id": 1, "vector": ROW}]}),
+            ("POST", f"{path}/delete", {"points": [0]}),
+            ("DELETE", "/collections/things", None),
+        ]
+        for method, at, body in changes:
+            refused = http.request(method, at, json=body)
+            assert refused.status_code == 403, at
+            assert refused.json()["status"]["error"] == "This server refuses changes."
+        assert http.post(f"{path}/count", json={}).json()["result"] == {"count": 57}
+    server.close()
 
 
 def test_points_travel_in_every_form(http):
@@ -171,6 +220,9 @@ def test_every_route_needs_a_key_where_there_are_keys(tmp_path):
             allowed = http.request(method, address, headers={"api-key": key}).status_code
             assert (allowed == 403) == (scope == "write"), path
         assert http.put("/collections/a", json=made, headers={"api-key": key}).status_code == 403
+        assert http.get("/collections", headers={"api-key": key}).status_code == 200
+        KeyFile(tmp_path / "keys.json").revoke(key.split("_")[1])
+        assert http.get("/collections", headers={"api-key": key}).status_code == 401
     server.close()
 
 

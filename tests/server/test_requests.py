@@ -186,9 +186,11 @@ def test_items_come_as_arrow_with_ids_and_metadata(http):
     found = http.post(f"{path}/get", json={"ids": ["b", "a"], "include": ["metadata"]}).json()
     assert found == {"items": [{"id": "b", "metadata": {}}, {"id": "a", "metadata": {"n": 1}}]}
     page = http.post(f"{path}/scroll", json={"limit": 1}).json()
-    assert page == {"items": [{"id": "a", "metadata": {"n": 1}}], "next": 1}
-    page = http.post(f"{path}/scroll", json={"offset": 1, "include": []}).json()
+    assert page == {"items": [{"id": "a", "metadata": {"n": 1}}], "next": "b"}
+    page = http.post(f"{path}/scroll", json={"first": "b", "include": []}).json()
     assert page == {"items": [{"id": "b"}], "next": None}
+    gone = http.post(f"{path}/scroll", json={"first": "c"})
+    assert "'first' parameter of Collection.items" in check_error(gone, 422, "invalid_value")
     assert http.post(f"{path}/delete", json={"where": {"n": 1}}).json() == {"deleted": 1}
     assert http.post(f"{path}/delete", json={"where": {"n": 1}}).json() == {"deleted": 0}
     assert http.delete("/v1/collections/arrows").json() == {"deleted": "arrows"}
@@ -398,8 +400,8 @@ def test_encoder_makes_vectors_of_texts_and_photographs(tmp_path):
     ("named", "reason"),
     [
         ("nowhere.onnx", "must be 'images', the configuration"),
-        ("nomodule_:f", "There is no encoder 'nomodule_:f'"),
-        ("json:nothing", "There is no encoder 'json:nothing'"),
+        ("nomodule_:f", "must be module:function, which returns a vector. Got 'nomodule_:f'"),
+        ("json:nothing", "must be module:function, which returns a vector. Got 'json:nothing'"),
         ("json:__name__", "cannot be called"),
     ],
 )

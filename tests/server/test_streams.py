@@ -1,6 +1,7 @@
 """Streams, jobs and two servers on one folder."""
 
 import json
+import threading
 import time
 
 import httpx
@@ -12,14 +13,10 @@ from memvec.collection import RangeStream
 from memvec.errors import ServerError
 from memvec.server import Limits, ServerSettings, create_app
 from memvec.server import _jobs as jobs_module
-from server.conftest import DIM, fill, running, unit_rows
-
-
-def wait_for(condition, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.02)
+from memvec.server._build import build_app
+from memvec.server._qdrant import build_qdrant
+from memvec.server._state import ServerState
+from server.conftest import DIM, endless, fill, running, unit_rows, wait_for
 
 
 @pytest.fixture
@@ -30,28 +27,6 @@ def served(tmp_path):
     app = create_app(ServerSettings(tmp_path, limits=limits))
     with running(None, app) as address, httpx.Client(base_url=address, timeout=30) as http:
         yield app.state.server, http
-
-
-def endless(monkeypatch, collection_class=memvec.Collection):
-    """Let ranges be streamed for ever, and tell when that ends."""
-    true_range = collection_class.iter_range
-    ended = []
-
-    def iter_range(self, *arguments, **options):
-        stream = true_range(self, *arguments, **options)
-        block = next(stream.blocks())
-
-        def blocks():
-            try:
-                while True:
-                    yield block
-            finally:
-                ended.append(True)
-
-        return RangeStream(blocks(), stream.certificate, stream.searched)
-
-    monkeypatch.setattr(collection_class, "iter_range", iter_range)
-    return ended
 
 
 def test_stream_stops_when_the_client_goes_away(served, monkeypatch):
@@ -78,6 +53,57 @@ def test_client_that_takes_nothing_is_let_go(served, monkeypatch):
     with http.stream("POST", "/v1/collections/things/range", json=asked, headers=headers):
         assert server.workers.streams == 1
         wait_for(lambda: server.workers.streams == 0)
+
+
+def test_collection_is_deleted_after_a_stream_and_nobody_else_waits(tmp_path, monkeypatch):
+    for name in ("things", "others"):
+        fill(tmp_path / name, 60)
+    app = create_app(ServerSettings(tmp_path, limits=Limits(running=1)))
+    endless(monkeypatch)
+    answers = []
+    with running(None, app) as url, httpx.Client(base_url=url, timeout=30) as http:
+        asked = {"items": [0], "similarity": 0.01}
+        headers = {"Accept": "application/x-ndjson"}
+        path = "/v1/collections/things"
+        with http.stream("POST", f"{path}/range", json=asked, headers=headers) as answer:
+            pieces = answer.iter_bytes()
+            next(pieces)
+            drop = threading.Thread(target=lambda: answers.append(httpx.delete(url + path)))
+            drop.start()
+            wait_for(lambda: http.get(path).status_code == 503)
+            told = http.get(path)
+            assert (told.json()["error"]["code"], told.headers["retry-after"]) == ("in_use", "10")
+            assert http.delete(path).status_code == 503
+            assert (
+                http.post("/v1/collections", json={"name": "things", "dim": 2}).status_code == 409
+            )
+            # One thread works on requests; the deletion does not take it.
+            assert http.post("/v1/collections/others/count", json=asked).status_code == 200
+            assert next(pieces)
+            assert drop.is_alive()
+        drop.join(20)
+        assert [one.status_code for one in answers] == [200]
+        assert http.get(path).status_code == 404
+        assert http.get("/v1/collections").json()["collections"][0]["name"] == "others"
+
+
+def test_server_stops_though_a_client_takes_nothing(tmp_path, monkeypatch):
+    fill(tmp_path / "things", 60)
+    endless(monkeypatch)
+    limits = Limits(stall_seconds=0.5)
+    asked = {"items": [0], "similarity": 0.01}
+    headers = {"Accept": "application/x-ndjson"}
+    with httpx.Client(timeout=30) as http:
+        with running(ServerSettings(tmp_path, limits=limits)) as url:
+            path = f"{url}/v1/collections/things/range"
+            stalled = http.send(
+                http.build_request("POST", path, json=asked, headers=headers), stream=True
+            )
+            begun = time.monotonic()
+        assert time.monotonic() - begun < 10
+        stalled.close()
+    with memvec.open(tmp_path / "things") as collection:  # nobody has it any more
+        assert len(collection) == 57
 
 
 def test_stream_that_fails_ends_with_the_error(served, monkeypatch):
@@ -187,6 +213,18 @@ def test_job_that_breaks_tells_nothing_of_the_inside(served, monkeypatch):
     assert told["message"].startswith("The server failed")
 
 
+def test_job_runs_after_one_that_broke(served, monkeypatch, caplog):
+    _, http = served
+    true_join = memvec.Collection.deduplicate
+    monkeypatch.setattr(memvec.Collection, "deduplicate", lambda self, *args, **options: 1 / 0)
+    broken = start(http, kind="deduplicate").json()["id"]
+    assert ended(http, broken)["state"] == "failed"
+    assert f"the job {broken} failed" in caplog.text
+    monkeypatch.setattr(memvec.Collection, "deduplicate", true_join)
+    job = start(http, kind="deduplicate", similarity=0.9).json()["id"]
+    assert ended(http, job)["state"] == "done"
+
+
 def test_result_that_was_forgotten_is_told():
     job = jobs_module.Job("a", "b", "self_join", {})
     with pytest.raises(jobs_module.ApiError, match="kept no longer"):
@@ -223,6 +261,19 @@ def test_reader_writes_once_the_writer_is_gone(tmp_path):
         writer.close()
         assert things.add(unit_rows(1), ids=["new"]) == ["new"]
         assert not things.read_only
+
+
+def test_port_that_stops_leaves_the_other_one_what_it_works_on(tmp_path):
+    fill(tmp_path / "things", 40)
+    settings = ServerSettings(tmp_path)
+    server = ServerState.of(settings)
+    with running(None, build_qdrant(server)) as qdrant:
+        with running(None, build_app(settings, server)) as url:
+            assert httpx.get(f"{url}/v1/collections/things").status_code == 200
+        asked = {"points": [{"id": 99, "vector": [1.0] * DIM}]}
+        done = httpx.put(f"{qdrant}/collections/things/points", json=asked)
+        assert done.status_code == 200, done.text
+    server.close()
 
 
 def test_server_that_is_told_to_refuses_all_changes(tmp_path):

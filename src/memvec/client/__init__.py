@@ -1,6 +1,6 @@
 """Collections of a server, used as if they were here; needs the extra ``memvec[server]``."""
 
-from memvec.client._async import AsyncClient, AsyncRemoteCollection
+from memvec.client._async import AsyncClient, AsyncRemoteCollection, AsyncStream
 from memvec.client._client import Client, RemoteCollection
 from memvec.client._records import (
     Record,
@@ -19,6 +19,7 @@ from memvec.client._records import (
 __all__ = [
     "AsyncClient",
     "AsyncRemoteCollection",
+    "AsyncStream",
     "Client",
     "Record",
     "RemoteCollection",

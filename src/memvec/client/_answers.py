@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import numpy as np
 
-from memvec import errors
+from memvec import checks, errors
 from memvec.client._records import Record, id_array
 from memvec.collection import MatchBlock, PairBlock
 from memvec.errors import MemvecError, MissingExtraError, ServerError
@@ -30,6 +31,14 @@ def httpx_or_refuse() -> Any:
     except ImportError:
         raise MissingExtraError("memvec.Client", "httpx", "server") from None
     return httpx
+
+
+def checked_url(url: object, where: str) -> str:
+    """Return the address of a server, or refuse what can be none."""
+    if not isinstance(url, str) or not re.match(r"https?://[^/]", url):
+        expected = "an address such as http://127.0.0.1:8765"
+        raise checks.bad_value("url", where, expected, repr(url))
+    return url
 
 
 def error_of(status: int, body: bytes) -> MemvecError:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeVar, Unpack, cast
 
 from memvec.client import _calls
 from memvec.client._answers import (
     Lines,
+    checked_url,
     cut_off,
     error_of,
     httpx_or_refuse,
@@ -30,8 +31,16 @@ from memvec.client._calls import (
     job_call,
     json_call,
 )
-from memvec.client._records import Record, duplicates_of, item_of, settings_of
-from memvec.collection import Duplicates, Item, Match, Settings, Stats
+from memvec.client._records import Record, certificate_of, duplicates_of, item_of, settings_of
+from memvec.collection import (
+    Duplicates,
+    Item,
+    Match,
+    MatchBlock,
+    PairBlock,
+    Settings,
+    Stats,
+)
 from memvec.errors import ServerError
 from memvec.guarantee import Certificate, Health, Measurement
 from memvec.search import Explanation, Hits, SimilarPair, TopHits
@@ -39,18 +48,19 @@ from memvec.storage import CheckReport
 from memvec.types import ArrayLike, BoolArray, IntArray
 
 _Result = TypeVar("_Result")
+_Match = TypeVar("_Match")
 _SECONDS = 120.0
 _POLL_SECONDS = 0.05, 2.0
 
 
 class AsyncClient:
-    """A server of collections, awaited; parameters and methods are those of :class:`Client`."""
+    """An asynchronous client of a memvec server, with the methods of :class:`Client`."""
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = _SECONDS) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self.url = checked_url(url, "AsyncClient")
         self._httpx = httpx_or_refuse()
         self._http = self._httpx.AsyncClient(base_url=url, headers=headers, timeout=timeout)
-        self.url = url
 
     async def collections(self) -> list[str]:
         """Return the names of all collections."""
@@ -58,13 +68,13 @@ class AsyncClient:
         return [one["name"] for one in record["collections"]]
 
     async def collection(self, name: str) -> AsyncRemoteCollection:
-        """Return a collection of the server; an error tells where there is none."""
+        """Return a collection of the server; raise IndexNotFoundError if there is none."""
         found = AsyncRemoteCollection(self, name)
         await found.refresh()
         return found
 
     async def create(self, name: str, *, dim: int, **settings: Any) -> AsyncRemoteCollection:
-        """Make a collection; parameters are those of :meth:`Client.create`."""
+        """Create a collection; parameters are those of :meth:`Client.create`."""
         asked = {"name": name, "dim": dim, **settings}
         await self.send(json_call("POST", "/v1/collections", lambda record: None, asked))
         return await self.collection(name)
@@ -86,7 +96,7 @@ class AsyncClient:
         return call.read(answer.json())
 
     async def stream(self, call: Call[Any]) -> AsyncIterator[list[Record]]:
-        """Yield the records of a streamed answer, some at a time; the last one is not passed on."""
+        """Yield the records of a streamed answer in lists, without the closing record."""
         lines, headers = Lines(), {**call.headers, "Accept": NDJSON}
         request = self._http.build_request(
             call.method, call.path, params=call.params, headers=headers, content=call.body
@@ -110,7 +120,7 @@ class AsyncClient:
             raise cut_off("stream")
 
     async def finished(self, job: str) -> Record:
-        """Wait for a job and return what it is then; whoever stops waiting cancels it."""
+        """Wait for a job to end and return its state; a caller that stops waiting cancels it."""
         pause, longest = _POLL_SECONDS
         try:
             while True:
@@ -126,7 +136,7 @@ class AsyncClient:
             raise
 
     async def cancel(self, job: str) -> None:
-        """Ask a job to stop; nothing happens where it has ended."""
+        """Ask a job to stop; a job that has ended is left as it is."""
         await self.send(job_call(job, "/cancel", "POST"))
 
     async def close(self) -> None:
@@ -146,6 +156,44 @@ class AsyncClient:
 
     def __repr__(self) -> str:
         return f"AsyncClient({self.url!r})"
+
+
+class AsyncStream(Generic[_Match]):
+    """Matches or pairs as they come, and what is promised about them.
+
+    ``async for`` reads them; ``await stream.certificate()`` may come before, between or after.
+    """
+
+    def __init__(
+        self,
+        found: AsyncIterator[list[Record]],
+        block: Callable[[list[Record]], MatchBlock | PairBlock],
+    ) -> None:
+        self._found, self._block = found, block
+        self._head: Record | None = None
+        self._first: list[Record] = []
+
+    async def certificate(self) -> Certificate:
+        """Return what is promised about what is missed."""
+        return certificate_of(await self._begun())
+
+    async def __aiter__(self) -> AsyncIterator[_Match]:
+        await self._begun()
+        for record in self._taken(self._first):
+            yield record
+        self._first = []
+        async for found in self._found:
+            for record in self._taken(found):
+                yield record
+
+    async def _begun(self) -> Record:
+        """Return the first record, read once."""
+        if self._head is None:
+            self._head, *self._first = await anext(self._found)
+        return self._head
+
+    def _taken(self, found: list[Record]) -> Iterator[_Match]:
+        yield from cast(Iterator[_Match], self._block(found).records())
 
 
 class AsyncRemoteCollection:
@@ -174,7 +222,7 @@ class AsyncRemoteCollection:
         ids: Id | Iterable[Id],
         metadata: Mapping[str, Any] | Iterable[Mapping[str, Any] | None] | None = None,
     ) -> list[Id]:
-        """Add items, in place of those that have the same ids; all or none of them."""
+        """Add items and replace those that have the same ids; all or none of them."""
         return await self._client.send(self._calls.add(vectors, ids, metadata, replace=True))
 
     async def delete(self, ids: Id | Sequence[Id]) -> int:
@@ -183,11 +231,11 @@ class AsyncRemoteCollection:
         return await self._client.send(self._calls.delete(names))
 
     async def seal(self, *, merge: bool = True) -> int:
-        """Make a segment of all vectors that wait; return how many it holds."""
+        """Make a segment of all waiting vectors; return how many it holds."""
         return await self._client.send(self._calls.seal(merge=merge))
 
     async def compact(self) -> int:
-        """Make one segment of everything, without what was deleted; return how many it holds."""
+        """Merge everything into one segment, without deleted items; return how many it holds."""
         return await self._client.send(self._calls.compact())
 
     async def range_search(
@@ -196,19 +244,17 @@ class AsyncRemoteCollection:
         """Find everything above a similarity."""
         return await self._client.send(self._calls.range_search(queries, similarity, options))
 
-    async def iter_range(
+    def iter_range(
         self,
         queries: ArrayLike,
         similarity: float | None = None,
         *,
         ordered: bool = True,
         **options: Unpack[Promise],
-    ) -> AsyncIterator[Match]:
+    ) -> AsyncStream[Match]:
         """Yield everything above a similarity as it comes; what is not read is not sent."""
         call = self._calls.iter_range(queries, similarity, ordered, options)
-        async for block in self._blocks(call, match_block):
-            for record in block.records():
-                yield record
+        return AsyncStream(self._client.stream(call), match_block)
 
     async def count(
         self, queries: ArrayLike, similarity: float | None = None, **options: Unpack[Promise]
@@ -219,11 +265,11 @@ class AsyncRemoteCollection:
     async def contains(
         self, queries: ArrayLike, similarity: float | None = None, **options: Unpack[Promise]
     ) -> BoolArray:
-        """Tell for each query whether some item is that similar."""
+        """Return for each query whether any item is above a similarity."""
         return await self._client.send(self._calls.contains(queries, similarity, options))
 
     async def search(self, queries: ArrayLike, k: int, **options: Unpack[SearchOptions]) -> TopHits:
-        """Find the k most similar items; equally similar ones by id."""
+        """Find the k most similar items; ties are ordered by id."""
         return await self._client.send(self._calls.search(queries, k, options))
 
     async def search_set(
@@ -237,15 +283,18 @@ class AsyncRemoteCollection:
         """Find the k items most similar to several vectors together: more like these."""
         return await self._client.send(self._calls.search_set(vectors, k, construction, options))
 
-    async def self_join(
+    def self_join(
         self, similarity: float | None = None, **options: Unpack[JoinOptions]
-    ) -> AsyncIterator[SimilarPair[Id]]:
+    ) -> AsyncStream[SimilarPair[Id]]:
         """Yield all pairs of items above a similarity, each once; a job of the server."""
-        job = await self._client.send(self._calls.start("self_join", similarity, options))
+        call = self._calls.start("self_join", similarity, options)
+        return AsyncStream(self._joined(call), pair_block)
+
+    async def _joined(self, call: Call[str]) -> AsyncIterator[list[Record]]:
+        job = await self._client.send(call)
         await self._client.finished(job)
-        async for block in self._blocks(job_call(job, "/result"), pair_block):
-            for record in block.records():
-                yield record
+        async for found in self._client.stream(job_call(job, "/result")):
+            yield found
 
     async def deduplicate(
         self, similarity: float | None = None, **options: Unpack[GroupOptions]
@@ -262,7 +311,7 @@ class AsyncRemoteCollection:
         similarity: float | None = None,
         **options: Unpack[Promise],
     ) -> Explanation:
-        """Tell why an item is, or is not, returned for a query."""
+        """Explain why an item is, or is not, returned for a query."""
         return await self._client.send(self._calls.explain(query, id, similarity, options))
 
     async def measure(
@@ -277,7 +326,7 @@ class AsyncRemoteCollection:
         return await self._client.send(self._calls.measure(queries, similarity, sample, options))
 
     async def recalibrate(self, queries: ArrayLike | None = None) -> Certificate:
-        """Solve anew on recent queries, or on queries given, and return what is promised then."""
+        """Calibrate on recent queries, or on queries given, and return the new certificate."""
         return await self._client.send(self._calls.recalibrate(queries))
 
     async def shadow(self, share: float | None = None) -> float:
@@ -299,20 +348,23 @@ class AsyncRemoteCollection:
         return not (await self._asked())["writable"]
 
     async def stats(self) -> Stats:
-        """Return numbers and sizes."""
+        """Return the numbers of items and segments, and their sizes on disk."""
         return _calls.stats_of(await self._asked())
 
     async def get(self, ids: Id | Sequence[Id]) -> Item | list[Item]:
-        """Return items in the order of their ids, or the one item of one id."""
+        """Return the items of several ids, in their order, or the item of one id."""
         one = isinstance(ids, int | str)
         found = await self._client.send(self._calls.get([ids] if one else list(ids)))  # type: ignore[list-item,arg-type]
         return found[0] if one else found
 
-    async def items(self, where: Mapping[str, Any] | None = None) -> AsyncIterator[Item]:
-        """Yield all items in the order they came, as they are asked for."""
-        async for found in self._blocks(self._calls.scroll(where), list):
+    async def items(
+        self, where: Mapping[str, Any] | None = None, *, first: Id | None = None
+    ) -> AsyncIterator[Item]:
+        """Yield all items in the order they came, from `first` on, as they are asked for."""
+        async for found in self._client.stream(self._calls.scroll(where, first)):
             for record in found:
-                yield item_of(record)
+                if "begin" not in record:
+                    yield item_of(record)
 
     async def check(self) -> CheckReport:
         """Read every file of the collection and compare checksums."""
@@ -327,14 +379,3 @@ class AsyncRemoteCollection:
 
     async def _asked(self) -> Record:
         return await self._client.send(self._calls.info())
-
-    async def _blocks(
-        self, call: Call[Any], block: Callable[[list[Record]], _Result]
-    ) -> AsyncIterator[_Result]:
-        """Yield a stream as blocks, without its first record."""
-        begun = False
-        async for found in self._client.stream(call):
-            some = found if begun else found[1:]
-            begun = True
-            if some:
-                yield block(some)

@@ -251,10 +251,13 @@ class Calls:
         return json_call("POST", path, lambda record: int(record["deleted"]), {"ids": list(ids)})
 
     def scroll(
-        self, where: Mapping[str, Any] | None, include: Sequence[str] = ("metadata", "vectors")
+        self,
+        where: Mapping[str, Any] | None,
+        first: Id | None = None,
+        include: Sequence[str] = ("metadata", "vectors"),
     ) -> Call[None]:
         """Ask for all items, streamed."""
-        asked = {"where": where, "include": list(include)}
+        asked = {"where": where, "first": first, "include": list(include)}
         return json_call("POST", f"{self.path}/items/scroll", lambda record: None, asked)
 
     def seal(self, *, merge: bool) -> Call[int]:

@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar, Unpack, overload
 from memvec.client import _calls
 from memvec.client._answers import (
     Lines,
+    checked_url,
     cut_off,
     error_of,
     httpx_or_refuse,
@@ -52,30 +53,30 @@ _POLL_SECONDS = 0.05, 2.0
 
 
 class Client:
-    """A server of collections; see ``memvec serve``.
+    """A client of a memvec server (``memvec serve``).
 
     Parameters
     ----------
     url : str
-        Where the server is, such as ``http://127.0.0.1:8765``.
+        Address of the server, such as ``http://127.0.0.1:8765``.
     key : str, optional
-        A key that ``memvec keys create`` gave.
+        A key made by ``memvec keys create``.
     timeout : float, optional
         Seconds to wait for an answer.
     """
 
     def __init__(self, url: str, key: str | None = None, *, timeout: float = _SECONDS) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
+        self.url = checked_url(url, "Client")
         self._httpx = httpx_or_refuse()
         self._http = self._httpx.Client(base_url=url, headers=headers, timeout=timeout)
-        self.url = url
 
     def collections(self) -> list[str]:
         """Return the names of all collections."""
         return self.send(json_call("GET", "/v1/collections", _names))
 
     def collection(self, name: str) -> RemoteCollection:
-        """Return a collection of the server; an error tells where there is none."""
+        """Return a collection of the server; raise IndexNotFoundError if there is none."""
         found = RemoteCollection(self, name)
         found.refresh()
         return found
@@ -86,7 +87,7 @@ class Client:
         Parameters
         ----------
         name : str
-            A new one: letters, digits, dots, dashes and underscores.
+            A name not in use, of letters, digits, dots, dashes and underscores.
         dim : int
             Dimension of the vectors.
         **settings
@@ -114,7 +115,7 @@ class Client:
         return call.read(answer.json())
 
     def stream(self, call: Call[Any]) -> Iterator[list[Record]]:
-        """Yield the records of a streamed answer, some at a time; the last one is not passed on."""
+        """Yield the records of a streamed answer in lists, without the closing record."""
         lines, headers = Lines(), {**call.headers, "Accept": NDJSON}
         request = self._http.build_request(
             call.method, call.path, params=call.params, headers=headers, content=call.body
@@ -138,7 +139,7 @@ class Client:
             raise cut_off("stream")
 
     def finished(self, job: str) -> Record:
-        """Wait for a job and return what it is then; whoever stops waiting cancels it."""
+        """Wait for a job to end and return its state; a caller that stops waiting cancels it."""
         pause, longest = _POLL_SECONDS
         try:
             while True:
@@ -154,7 +155,7 @@ class Client:
             raise
 
     def cancel(self, job: str) -> None:
-        """Ask a job to stop; nothing happens where it has ended."""
+        """Ask a job to stop; a job that has ended is left as it is."""
         self.send(job_call(job, "/cancel", "POST"))
 
     def close(self) -> None:
@@ -203,7 +204,7 @@ class RemoteCollection:
         ids: Id | Iterable[Id],
         metadata: Mapping[str, Any] | Iterable[Mapping[str, Any] | None] | None = None,
     ) -> list[Id]:
-        """Add items, in place of those that have the same ids; all or none of them."""
+        """Add items and replace those that have the same ids; all or none of them."""
         return self._client.send(self._calls.add(vectors, ids, metadata, replace=True))
 
     def delete(self, ids: Id | Sequence[Id]) -> int:
@@ -211,11 +212,11 @@ class RemoteCollection:
         return self._client.send(self._calls.delete(_listed(ids)))
 
     def seal(self, *, merge: bool = True) -> int:
-        """Make a segment of all vectors that wait; return how many it holds."""
+        """Make a segment of all waiting vectors; return how many it holds."""
         return self._client.send(self._calls.seal(merge=merge))
 
     def compact(self) -> int:
-        """Make one segment of everything, without what was deleted; return how many it holds."""
+        """Merge everything into one segment, without deleted items; return how many it holds."""
         return self._client.send(self._calls.compact())
 
     def range_search(
@@ -246,11 +247,11 @@ class RemoteCollection:
     def contains(
         self, queries: ArrayLike, similarity: float | None = None, **options: Unpack[Promise]
     ) -> BoolArray:
-        """Tell for each query whether some item is that similar."""
+        """Return for each query whether any item is above a similarity."""
         return self._client.send(self._calls.contains(queries, similarity, options))
 
     def search(self, queries: ArrayLike, k: int, **options: Unpack[SearchOptions]) -> TopHits:
-        """Find the k most similar items; equally similar ones by id."""
+        """Find the k most similar items; ties are ordered by id."""
         return self._client.send(self._calls.search(queries, k, options))
 
     def search_set(
@@ -288,7 +289,7 @@ class RemoteCollection:
         similarity: float | None = None,
         **options: Unpack[Promise],
     ) -> Explanation:
-        """Tell why an item is, or is not, returned for a query."""
+        """Explain why an item is, or is not, returned for a query."""
         return self._client.send(self._calls.explain(query, id, similarity, options))
 
     def measure(
@@ -303,7 +304,7 @@ class RemoteCollection:
         return self._client.send(self._calls.measure(queries, similarity, sample, options))
 
     def recalibrate(self, queries: ArrayLike | None = None) -> Certificate:
-        """Solve anew on recent queries, or on queries given, and return what is promised then."""
+        """Calibrate on recent queries, or on queries given, and return the new certificate."""
         return self._client.send(self._calls.recalibrate(queries))
 
     @property
@@ -353,7 +354,7 @@ class RemoteCollection:
 
     def __iter__(self) -> Iterator[Id]:
         """Yield all ids, in the order they came."""
-        _, blocks = self._streamed(self._calls.scroll(None, ()), list)
+        _, blocks = self._streamed(self._calls.scroll(None, include=()), list)
         yield from (record["id"] for found in blocks for record in found)
 
     @overload
@@ -363,17 +364,19 @@ class RemoteCollection:
     def get(self, ids: Sequence[Id]) -> list[Item]: ...
 
     def get(self, ids: Id | Sequence[Id]) -> Item | list[Item]:
-        """Return items in the order of their ids, or the one item of one id."""
+        """Return the items of several ids, in their order, or the item of one id."""
         found = self._client.send(self._calls.get(_listed(ids)))
         return found[0] if isinstance(ids, int | str) else found
 
-    def items(self, where: Mapping[str, Any] | None = None) -> Iterator[Item]:
-        """Yield all items in the order they came, as they are asked for."""
-        _, blocks = self._streamed(self._calls.scroll(where), list)
+    def items(
+        self, where: Mapping[str, Any] | None = None, *, first: Id | None = None
+    ) -> Iterator[Item]:
+        """Yield all items in the order they came, from `first` on, as they are asked for."""
+        _, blocks = self._streamed(self._calls.scroll(where, first), list)
         yield from (item_of(record) for found in blocks for record in found)
 
     def stats(self) -> Stats:
-        """Return numbers and sizes."""
+        """Return the numbers of items and segments, and their sizes on disk."""
         return _calls.stats_of(self._asked())
 
     def check(self) -> CheckReport:

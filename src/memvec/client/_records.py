@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Hashable, Sequence
+from dataclasses import asdict, fields
+from operator import attrgetter
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -27,8 +28,11 @@ from memvec.types import Float32Array
 Record: TypeAlias = dict[str, Any]
 
 _TEXT_BYTES = 1 << 20
-# A plan gives the same certificate to every answer; writing it takes longer than most searches.
-_TEXTS: Cache[int, tuple[Certificate, str]] = Cache(_TEXT_BYTES, lambda kept: len(kept[1]))
+# A plan gives equal certificates to all its answers; writing one takes longer than most searches.
+_TEXTS: Cache[Hashable, tuple[Certificate, str]] = Cache(_TEXT_BYTES, lambda kept: len(kept[1]))
+_PLAIN_FIELDS = attrgetter(
+    *(one.name for one in fields(Certificate) if one.name not in ("thresholds", "profile"))
+)
 
 
 def certificate_text(certificate: Certificate) -> str:
@@ -38,8 +42,9 @@ def certificate_text(certificate: Certificate) -> str:
         statement = json.dumps(str(certificate), ensure_ascii=False)
         return certificate, f'"certificate":{certificate.to_json()},"statement":{statement}'
 
-    # What is kept holds the certificate, so that no other has its number.
-    return _TEXTS.get(id(certificate), made)[1]
+    # What is kept holds the certificate, so that no other profile has the number of this one.
+    thresholds, profile = tuple(certificate.thresholds.items()), id(certificate.profile)
+    return _TEXTS.get((_PLAIN_FIELDS(certificate), thresholds, profile), made)[1]
 
 
 def certificate_of(record: Record) -> Certificate:
@@ -179,11 +184,11 @@ def measurement_record(seen: Measurement) -> Record:
 
 def measurement_of(record: Record) -> Measurement:
     """Return the measurement that `measurement_record` told of."""
-    fields = {name: value for name, value in record.items() if name not in ("kept", "statement")}
-    profile = fields.pop("profile")
-    low, high = fields.pop("interval")
+    told = {name: value for name, value in record.items() if name not in ("kept", "statement")}
+    profile = told.pop("profile")
+    low, high = told.pop("interval")
     made = None if profile is None else MissProfile.from_dict(profile)
-    return Measurement(**fields, interval=(low, high), profile=made)
+    return Measurement(**told, interval=(low, high), profile=made)
 
 
 def health_record(health: Health) -> Record:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Annotated
 
-from fastapi import Request, Security
+from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from memvec.server._failures import ApiError
-from memvec.server._keys import Scope
+from memvec.server._keys import Key, Scope
 from memvec.server._state import ServerState, state_of
 
 _BEARER = HTTPBearer(auto_error=False, description="A key of `memvec keys create`.")
@@ -23,15 +24,25 @@ def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
         bearer: HTTPAuthorizationCredentials | None = Security(_BEARER),  # noqa: B008
         header: str | None = Security(_HEADER),
     ) -> None:
-        await check_key(state_of(request), bearer.credentials if bearer else header, scope)
+        given = bearer.credentials if bearer else header
+        request.state.holder = await check_key(state_of(request), given, scope)
 
     return check
 
 
-async def check_key(server: ServerState, key: str | None, scope: Scope) -> None:
-    """Refuse a key that does not open a scope."""
+async def given_holder(request: Request) -> Key | None:
+    """Return whose key a request came with; None where nobody needs one."""
+    found: Key | None = request.state.holder
+    return found
+
+
+Holder = Annotated[Key | None, Depends(given_holder)]
+
+
+async def check_key(server: ServerState, key: str | None, scope: Scope) -> Key | None:
+    """Return whose key it is; refuse one that does not open a scope."""
     if server.keys is None:
-        return
+        return None
     if not key:
         raise ApiError(401, "no_key", "This server needs a key: Authorization: Bearer KEY.")
     if server.keys.is_known(key):
@@ -43,3 +54,4 @@ async def check_key(server: ServerState, key: str | None, scope: Scope) -> None:
         raise ApiError(401, "wrong_key", "The key is unknown, or was revoked.")
     if not holder.opens(scope):
         raise ApiError(403, "wrong_scope", f"The key does not open the scope {scope!r}.")
+    return holder

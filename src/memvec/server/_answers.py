@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from memvec.client import Record, certificate_text
 from memvec.guarantee import Certificate
-from memvec.server._failures import told
+from memvec.server._failures import ApiError, told
 
 if TYPE_CHECKING:
     from memvec.server._state import ServerState
@@ -84,11 +84,19 @@ class Pieces:
         )
         return await asyncio.shield(self._busy)  # type: ignore[no-any-return]
 
+    def check_holder(self, scope: Scope) -> None:
+        """Refuse to go on where the key of the request was revoked meanwhile."""
+        holder, keys = scope.get("state", {}).get("holder"), self._server.keys
+        if holder is not None and keys is not None and not keys.is_open(holder.id):
+            raise ApiError(401, "wrong_key", "The key was revoked.")
+
     async def end(self) -> None:
         """Give back what is held, after a piece that is being made."""
         if self._busy is not None and not self._busy.done():
             with suppress(Exception):
                 await self._busy
+        if isinstance(self._pieces, Generator):
+            self._pieces.close()  # an error may hold it, and it holds blocks
         if self._held is not None:
             held, self._held = self._held, None
             held.__exit__(None, None, None)
@@ -127,6 +135,7 @@ class Stream(Response):
         await self._put(send, self._first)
         try:
             async for piece in self._pieces.rest():
+                self._pieces.check_holder(scope)
                 await self._put(send, piece)
         except TimeoutError:
             raise

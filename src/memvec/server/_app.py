@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from memvec.errors import MissingExtraError, StorageError
-from memvec.server._settings import ServerSettings
+from memvec.server._settings import Limits, ServerSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -88,7 +88,11 @@ async def _serve(
     runs = [
         run_one(app, listener, settings) for (app, _), listener in zip(apps, sockets, strict=True)
     ]
-    await asyncio.gather(*runs)
+    try:
+        await asyncio.gather(*runs)
+    finally:
+        # Not before both ports have answered what they took.
+        await asyncio.to_thread(server.close)
 
 
 def _url(listener: socket.socket) -> str:
@@ -100,18 +104,27 @@ async def run_one(app: Any, listener: socket.socket, settings: ServerSettings) -
     """Run an application at a socket until the process is told to stop."""
     import uvicorn
 
-    config = uvicorn.Config(
+    await uvicorn.Server(configured(app, settings.limits)).serve([listener])
+
+
+def configured(app: Any, limits: Limits) -> Any:
+    """Return how uvicorn runs an application."""
+    import uvicorn
+
+    from memvec.server._protocol import protocol_of
+
+    return uvicorn.Config(
         app,
+        http=protocol_of(limits),
         log_config=None,
         access_log=False,
         server_header=False,
         proxy_headers=False,
         timeout_keep_alive=_IDLE_SECONDS,
-        timeout_graceful_shutdown=int(settings.limits.seconds) + _GRACE_SECONDS,
+        timeout_graceful_shutdown=int(limits.seconds) + _GRACE_SECONDS,
         h11_max_incomplete_event_size=1 << 16,
         ws="none",
     )
-    await uvicorn.Server(config).serve([listener])
 
 
 def listening_at(host: str, port: int) -> socket.socket:

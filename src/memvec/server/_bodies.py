@@ -15,16 +15,20 @@ from memvec.server._arrow import ARROW, read_vectors
 from memvec.server._failures import ApiError
 from memvec.server._models import Ask, ItemsAsk, Queries
 from memvec.server._settings import Limits
+from memvec.server._state import ServerState, state_of
 
 JSON = "application/json"
 RAW = "application/octet-stream"
 _Ask = TypeVar("_Ask", bound=Ask)
 # Complaints that an error names: more do not help.
 _MOST_COMPLAINTS = 3
+# Bytes; reading more takes milliseconds, for which other requests would wait.
+LARGE = 1 << 16
 
 
-async def read_body(request: Request, limits: Limits) -> bytes:
+async def read_body(request: Request, server: ServerState) -> bytes:
     """Return the whole body, unless it is too large, too slow or compressed."""
+    limits = server.settings.limits
     if request.headers.get("content-encoding", "identity") != "identity":
         # A few bytes can be gigabytes behind it.
         raise ApiError(415, "compressed", "Compressed bodies are not taken.")
@@ -35,9 +39,10 @@ async def read_body(request: Request, limits: Limits) -> bytes:
     try:
         async with asyncio.timeout(limits.body_seconds):
             async for piece in request.stream():
-                body += piece
-                if len(body) > limits.body_bytes:
+                if len(body) + len(piece) > limits.body_bytes:
                     raise _too_large(limits)
+                server.bodies.take(request.scope, len(piece))
+                body += piece
     except TimeoutError:
         text = f"The body did not come within {limits.body_seconds:g} s."
         raise ApiError(408, "too_slow", text) from None
@@ -55,8 +60,11 @@ def body(model: type[_Ask]) -> Callable[[Request], Awaitable[_Ask]]:
     """Return what reads a request as a model: a dependency."""
 
     async def read(request: Request) -> _Ask:
-        limits: Limits = request.app.state.server.settings.limits
-        return parsed(model, request, await read_body(request, limits))
+        server = state_of(request)
+        data = await read_body(request, server)
+        if len(data) <= LARGE:
+            return parsed(model, request, data)
+        return await server.workers.run(parsed, model, request, data)
 
     return read
 

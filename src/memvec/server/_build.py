@@ -51,7 +51,9 @@ class Application(FastAPI):
     def __init__(self, server: ServerState, **more: Any) -> None:
         super().__init__(**more)
         self.state.server = server
-        self._guard: ASGIApp = Guard(super().__call__, server.settings, server.metrics)
+        self._guard: ASGIApp = Guard(
+            super().__call__, server.settings, server.metrics, server.bodies
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -87,13 +89,17 @@ def _schemas() -> dict[str, Any]:
 
 
 def build_app(settings: ServerSettings, server: ServerState | None = None) -> Application:
-    """Return the application of a server; nothing listens yet."""
-    server = ServerState.of(settings) if server is None else server
+    """Return the application of a server; nothing listens yet.
+
+    It closes its own parts when it stops; those that it is given may be in use elsewhere.
+    """
+    is_own, server = server is None, server or ServerState.of(settings)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await anyio.to_thread.run_sync(server.close)
+        if is_own:
+            await anyio.to_thread.run_sync(server.close)
 
     app = Application(
         server,

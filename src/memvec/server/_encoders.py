@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import tempfile
 import threading
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from memvec import checks
 from memvec.errors import InvalidValueError
 from memvec.server._failures import ApiError
 from memvec.types import Float32Array
@@ -35,7 +35,7 @@ class Encoder:
     def __init__(self, named: str) -> None:
         self._lock = threading.Lock()
         if ":" in named and not Path(named).exists():
-            self.takes, self._function = "any", _function(named)
+            self.takes, self._function = "any", checks.function_named(named, "encoder", "serve")
         else:
             self.takes, self._function = "photo", _of_photos(named)
 
@@ -47,17 +47,6 @@ class Encoder:
         with self._lock:  # models are used by one thread at a time
             made = np.asarray(self._function(given), dtype=np.float32)
         return made.reshape(-1)
-
-
-def _function(named: str) -> Callable[[Any], Any]:
-    module, _, name = named.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InvalidValueError(f"There is no encoder {named!r}: {error}.") from None
-    if not callable(found):
-        raise InvalidValueError(f"The encoder {named!r} cannot be called.")
-    return found  # type: ignore[no-any-return]
 
 
 def _of_photos(named: str) -> Callable[[Any], Any]:

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from memvec.server._failures import ApiError, told
 from memvec.server._metrics import Metrics
 from memvec.server._settings import ServerSettings
+from memvec.server._work import Bodies
 
 LOG = logging.getLogger("memvec.server")
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9_.-]{1,64}")
@@ -22,6 +23,7 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _HEADERS = [
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
@@ -43,10 +45,14 @@ class Guard:
         By which names the server may be called.
     metrics : Metrics
         What is counted.
+    bodies : Bodies
+        What requests hold until they are answered.
     """
 
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
-        self._app, self._settings, self._metrics = app, settings, metrics
+    def __init__(
+        self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, bodies: Bodies
+    ) -> None:
+        self._app, self._metrics, self._bodies = app, metrics, bodies
         self._hosts, self._origins = settings.allowed_hosts, frozenset(settings.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -78,6 +84,8 @@ class Guard:
                 LOG.error("failed", exc_info=error, extra={"request_id": request_id})
             if not status:
                 await send_error(answer, failed, request_id)
+        finally:
+            self._bodies.give_back(scope)
         self._count(scope, status, time.perf_counter() - begun, request_id)
 
     def _check(self, headers: dict[bytes, bytes], scope: Scope) -> None:
@@ -101,7 +109,9 @@ class Guard:
 
     def _count(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route = getattr(scope.get("route"), "path", "unknown")
-        self._metrics.request(route, scope["method"][:10], status, seconds)
+        # Whatever a client calls its method, the number of counts stays bounded.
+        method = scope["method"] if scope["method"] in _METHODS else "other"
+        self._metrics.request(route, method, status, seconds)
         LOG.info(
             "request",
             extra={

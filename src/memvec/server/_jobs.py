@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import IO, Any, Literal
 
@@ -18,6 +19,7 @@ from memvec.guarantee import Certificate
 from memvec.progress import listening
 from memvec.server._answers import json_text
 from memvec.server._failures import ApiError, told
+from memvec.server._keys import Key
 from memvec.server._registry import Registry
 from memvec.server._settings import Limits
 
@@ -26,6 +28,7 @@ _ENDED = ("done", "failed", "cancelled")
 # Options of one kind of job only.
 _ONLY = {"self_join": ("collapse_copies",), "deduplicate": ("keep", "groups")}
 _PIECE = 1 << 16
+_LOG = logging.getLogger("memvec.server")
 
 
 class _Stopped(BaseException):
@@ -52,6 +55,8 @@ class Job:
         Why it failed.
     n_found : int
         Pairs or groups so far.
+    owner : str or None
+        The id of the key that started it.
     """
 
     id: str
@@ -64,6 +69,7 @@ class Job:
     total: int = 0
     message: str = ""
     n_found: int = 0
+    owner: str | None = None
     created: float = field(default_factory=time.time)
     ended: float | None = None
     certificate: Certificate | None = None
@@ -76,6 +82,10 @@ class Job:
         names = ("id", "collection", "kind", "options", "state", "step", "done", "total")
         more = ("message", "n_found", "created", "ended")
         return {name: getattr(self, name) for name in (*names, *more)}
+
+    def is_seen_by(self, holder: Key | None) -> bool:
+        """Tell whether a key shows the job: the one that started it, and those that write."""
+        return holder is None or holder.scope == "write" or holder.id == self.owner
 
     def told(self, step: str, done: int, total: int) -> None:
         """Take note of progress; stop here where that was asked for."""
@@ -126,12 +136,16 @@ class Jobs:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="memvec-job")
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
+        self._working = False
 
-    def start(self, collection: str, kind: Any, options: dict[str, Any]) -> Job:
+    def start(
+        self, collection: str, kind: Any, options: dict[str, Any], holder: Key | None = None
+    ) -> Job:
         """Begin a job, or let it wait for others."""
         other = {"self_join": "deduplicate", "deduplicate": "self_join"}[kind]
         given = {name: value for name, value in options.items() if name not in _ONLY[other]}
-        job = Job(secrets.token_hex(8), collection, kind, given)
+        owner = None if holder is None else holder.id
+        job = Job(secrets.token_hex(8), collection, kind, given, owner=owner)
         with self._lock:
             open_jobs = [one for one in self._jobs.values() if one.state not in _ENDED]
             if len(open_jobs) >= self._limits.jobs:
@@ -139,36 +153,35 @@ class Jobs:
                 raise ApiError(429, "too_many_jobs", text, retry_after=10)
             self._forget()
             self._jobs[job.id] = job
-        begun: Future[None] = self._pool.submit(self._run, job)
-        begun.add_done_callback(lambda done: None)
+            if not self._working:
+                self._working = True
+                self._pool.submit(self._run_waiting)
         return job
 
-    def get(self, name: str) -> Job:
-        """Return a job by its id."""
+    def get(self, name: str, holder: Key | None = None) -> Job:
+        """Return a job by its id; that of another reader is not there."""
         with self._lock:
             job = self._jobs.get(name)
-        if job is None:
+        if job is None or not job.is_seen_by(holder):
             raise ApiError(404, "not_found", f"There is no job {name[:100]!r}.")
         return job
 
-    def all(self) -> list[Job]:
-        """Return all jobs that are kept, the newest first."""
+    def all(self, holder: Key | None = None) -> list[Job]:
+        """Return all jobs that are kept and that a key shows, the newest first."""
         with self._lock:
-            return list(self._jobs.values())[::-1]
+            return [job for job in self._jobs.values() if job.is_seen_by(holder)][::-1]
 
-    def cancel(self, name: str) -> Job:
+    def cancel(self, name: str, holder: Key | None = None) -> Job:
         """Ask a job to stop; it does at its next step."""
-        job = self.get(name)
-        job.stopping.set()
-        if job.state == "waiting":
-            job.state, job.ended = "cancelled", time.time()
+        job = self.get(name, holder)
+        self._stop(job)
         return job
 
     def close(self) -> None:
         """Stop all jobs and wait for them."""
         for job in self.all():
-            job.stopping.set()
-        self._pool.shutdown(wait=True, cancel_futures=True)
+            self._stop(job)
+        self._pool.shutdown(wait=True)
         for job in self.all():
             job.drop()
 
@@ -179,24 +192,41 @@ class Jobs:
             del self._jobs[job.id]
             job.drop()
 
+    def _stop(self, job: Job) -> None:
+        job.stopping.set()
+        with self._lock:
+            if job.state == "waiting":
+                job.state, job.ended = "cancelled", time.time()
+
+    def _run_waiting(self) -> None:
+        """Run jobs until none waits; those that were cancelled leave nothing behind."""
+        while (job := self._next()) is not None:
+            self._run(job)
+
+    def _next(self) -> Job | None:
+        with self._lock:
+            job = next((one for one in self._jobs.values() if one.state == "waiting"), None)
+            self._working = job is not None
+            if job is not None:
+                job.state = "running"
+            return job
+
     def _run(self, job: Job) -> None:
-        if job.state != "waiting":
-            return
-        job.state = "running"
+        ended: State = "failed"
         try:
             with self._registry.lease(job.collection) as collection, listening(job.told):
                 self._work(job, collection)
-            ended: State = "done"
+            ended = "done"
         except _Stopped:
             ended = "cancelled"
         except (ApiError, MemvecError, OSError) as error:
-            ended, job.message = "failed", told(error).message
-        except BaseException as error:
-            ended, job.message = "failed", told(Exception(error)).message
-            raise
+            job.message = told(error).message
+        except Exception as error:
+            job.message = told(error).message
+            _LOG.error("the job %s failed", job.id, exc_info=error)
         finally:
             job.ended = time.time()
-            job.state = ended if job.state == "running" else job.state
+            job.state = ended
 
     def _work(self, job: Job, collection: Collection) -> None:
         if job.kind == "deduplicate":

@@ -129,12 +129,21 @@ class KeyFile:
         good = self._checked.get(_digest(key), check)
         return found if good else None
 
+    def is_open(self, name: str) -> bool:
+        """Tell whether a key that was checked is still there, and was not revoked; by its id."""
+        with self._lock:
+            found = self._read().get(name)
+        return found is not None and found.revoked is None
+
     def _read(self) -> dict[str, Key]:
         """Return the keys of the file, read where it changed."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
             raise IndexNotFoundError(f"There is no file of keys at {self._path}.") from None
+        if status.st_mode & 0o022:
+            text = f"{self._path} is a file of keys that others may change: chmod 600 it."
+            raise FileFormatError(text)
         stamp = status.st_mtime_ns, status.st_size, status.st_ino
         if stamp != self._seen:
             self._keys = _parsed(self._path)

@@ -185,7 +185,7 @@ class ScrollAsk(Ask):
 
     where: Where = None
     include: Include = ["metadata"]
-    offset: int = Field(0, ge=0, le=1 << 53)
+    first: Id | None = Field(None, description="The item to begin with: `next` of the page before.")
     limit: int = Field(100, ge=1)
 
 

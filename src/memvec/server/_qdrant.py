@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -23,7 +24,7 @@ from memvec.collection import Collection
 from memvec.errors import InvalidTypeError, InvalidValueError, MemvecError
 from memvec.server._access import check_key
 from memvec.server._answers import json_text
-from memvec.server._bodies import read_body
+from memvec.server._bodies import LARGE, read_body
 from memvec.server._failures import ApiError, told
 from memvec.server._guard import Guard
 from memvec.server._keys import Scope
@@ -58,7 +59,7 @@ def build_qdrant(server: ServerState) -> ASGIApp:
             HTTPException: _refuse,
         },
     )
-    return Guard(app, server.settings, server.metrics)
+    return Guard(app, server.settings, server.metrics, server.bodies)
 
 
 def _handler(
@@ -68,10 +69,12 @@ def _handler(
         begun = time.perf_counter()
         header = request.headers.get("authorization", "").removeprefix("Bearer ")
         await check_key(server, request.headers.get("api-key") or header, scope)
-        body = _parsed(await read_body(request, server.settings.limits))
+        data = await read_body(request, server)
+        body = _parsed(data) if len(data) <= LARGE else await server.workers.run(_parsed, data)
         name, changes = request.path_params.get("name", ""), scope == "write"
         asked = {**request.path_params, **body} if work is _get_point else body
-        found = await server.workers.run(partial(work, server, name, asked), awaited=changes)
+        workers = server.removals if work is _drop else server.workers
+        found = await workers.run(partial(work, server, name, asked), awaited=changes)
         if work is _title:
             return Response(json_text(found), media_type="application/json")
         seconds = time.perf_counter() - begun
@@ -86,9 +89,14 @@ def _parsed(data: bytes) -> dict[str, Any]:
         body = json.loads(data) if data else {}
     except (ValueError, RecursionError) as error:
         raise ApiError(400, "invalid_request", f"Format error in JSON body: {error}") from None
-    if not isinstance(body, dict):
-        raise ApiError(400, "invalid_request", "Format error in JSON body: no object")
-    return body
+    return _fields(body, "Format error in JSON body: it")
+
+
+def _fields(given: Any, what: str) -> dict[str, Any]:
+    """Return an object of a request, or refuse what is none."""
+    if not isinstance(given, dict):
+        raise ApiError(400, "invalid_request", f"{what} must be an object.")
+    return given
 
 
 async def _refuse(request: Request, error: Exception) -> Response:
@@ -172,7 +180,7 @@ def _upsert(server: ServerState, name: str, asked: Any) -> Any:
     if not isinstance(points, list) or not points:
         raise ApiError(400, "invalid_value", "There are no points.")
     check_number(len(points), server.settings.limits.vectors, "points")
-    rows = {point_id(one.get("id")): one for one in points if isinstance(one, dict)}
+    rows = {point_id(one.get("id")): one for one in (_fields(one, "A point") for one in points)}
     vectors = [_vector(one.get("vector")) for one in rows.values()]
     metadata = [metadata_of(one.get("payload")) for one in rows.values()]
     with server.registry.lease(name, write=True) as collection:
@@ -181,8 +189,8 @@ def _upsert(server: ServerState, name: str, asked: Any) -> Any:
 
 
 def _of_columns(batch: dict[str, Any]) -> list[dict[str, Any]]:
-    ids, vectors = batch.get("ids", []), batch.get("vectors", [])
-    payloads = batch.get("payloads") or [None] * len(ids)
+    ids, vectors = _listed(batch.get("ids", [])), _listed(batch.get("vectors", []))
+    payloads = _listed(batch.get("payloads") or [None] * len(ids))
     if not len(ids) == len(vectors) == len(payloads):
         raise ApiError(400, "invalid_value", "ids, vectors and payloads differ in number.")
     rows = zip(ids, vectors, payloads, strict=True)
@@ -198,13 +206,28 @@ def _vector(given: Any) -> list[float]:
 
 
 def _retrieve(server: ServerState, name: str, asked: Any) -> Any:
-    ids = [point_id(one) for one in asked.get("ids", [])]
-    check_number(len(ids), server.settings.limits.page_items, "ids")
+    ids = asked.get("ids", [])
+    check_number(len(_listed(ids)), server.settings.limits.page_items, "ids")
     with server.registry.lease(name) as collection:
-        known = list(dict.fromkeys(one for one in ids if one in collection))
+        known = _known(collection, ids)
         items = collection.get(known) if known else []
         wanted, vector = asked.get("with_payload", True), asked.get("with_vector", False)
         return [_record(item, wanted, vector) for item in items]
+
+
+def _known(collection: Collection, given: Any) -> list[int | str]:
+    """Return the ids that are there, each once; what no point can be called is not."""
+    found: dict[int | str, None] = {}
+    for one in _listed(given):
+        with suppress(ApiError):
+            found[point_id(one)] = None
+    return [one for one in found if one in collection]
+
+
+def _listed(given: Any) -> list[Any]:
+    if not isinstance(given, list):
+        raise ApiError(400, "invalid_value", "Points are given as a list.")
+    return given
 
 
 def _get_point(server: ServerState, name: str, asked: Any) -> Any:
@@ -224,8 +247,7 @@ def _record(item: Any, payload: Any, vector: Any) -> dict[str, Any]:
 def _delete(server: ServerState, name: str, asked: Any) -> Any:
     with server.registry.lease(name, write=True) as collection:
         if "points" in asked:
-            ids = [point_id(one) for one in asked["points"]]
-            gone = list(dict.fromkeys(one for one in ids if one in collection))
+            gone = _known(collection, asked["points"])
         elif asked.get("filter"):
             gone = [item.id for item in collection.items(where_of(asked["filter"]))]
         else:
@@ -250,22 +272,13 @@ def _scroll(server: ServerState, name: str, asked: Any) -> Any:
         raise unsupported("order_by")
     check_number(limit, server.settings.limits.page_items, "points")
     with server.registry.lease(name) as collection:
-        items = collection.items(where_of(asked.get("filter")))
-        if offset is not None:
-            first = point_id(offset)
-            items = _from(items, first)
+        first = None if offset is None else point_id(offset)
+        items = collection.items(where_of(asked.get("filter")), first=first)
         found = list(islice(items, limit + 1))
     wanted, vector = asked.get("with_payload", True), asked.get("with_vector", False)
     more = found[limit].id if len(found) > limit else None
     points = [_record(item, wanted, vector) for item in found[:limit]]
     return {"points": points, "next_page_offset": more}
-
-
-def _from(items: Any, first: int | str) -> Any:
-    for item in items:
-        if item.id == first:
-            yield item
-            yield from items
 
 
 def _number(asked: Any, name: str, default: int, least: int = 1) -> int:
@@ -289,7 +302,12 @@ def _batch(one: _Work, server: ServerState, name: str, asked: Any) -> Any:
     if not isinstance(searches, list):
         raise ApiError(400, "invalid_value", "There are no searches.")
     check_number(len(searches), server.settings.limits.vectors, "searches")
-    return [one(server, name, search) for search in searches]
+    answers, n_points = [], 0
+    for search in searches:
+        answers.append(one(server, name, _fields(search, "A search")))
+        n_points += len(answers[-1]["points"] if one is _query else answers[-1])
+        check_number(n_points, server.settings.limits.hits, "points of an answer")
+    return answers
 
 
 _query_batch, _search_batch = partial(_batch, _query), partial(_batch, _search)
@@ -328,7 +346,9 @@ def _above(
 ) -> list[tuple[int | str, float]]:
     """Return ids and scores, the best first: everything above a threshold, or the nearest."""
     threshold, where = asked.get("score_threshold"), where_of(asked.get("filter"))
-    exact = (asked.get("params") or {}).get("exact")
+    exact = _fields(asked.get("params") or {}, "params").get("exact")
+    if threshold is not None and not isinstance(threshold, int | float):
+        raise ApiError(400, "invalid_value", "score_threshold must be a number.")
     options: dict[str, Any] = {"guarantee": "exact"} if exact else {}
     if collection.metric == "cosine" and isinstance(threshold, int | float) and threshold > 0:
         if threshold > 1:

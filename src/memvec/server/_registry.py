@@ -62,7 +62,9 @@ class Registry:
         return sorted(name for name in found if self._is_there(name))
 
     @contextmanager
-    def lease(self, name: str, *, write: bool = False) -> Iterator[Collection]:
+    def lease(
+        self, name: str, *, write: bool = False, change: bool = False
+    ) -> Iterator[Collection]:
         """Yield a collection, which stays open while the block runs.
 
         Parameters
@@ -71,8 +73,10 @@ class Registry:
             Its name.
         write : bool
             Whether it is to be changed, which is refused where somebody else writes it.
+        change : bool
+            Whether something is to be changed that only this server keeps.
         """
-        if write and self._read_only:
+        if (write or change) and self._read_only:
             raise ApiError(403, "read_only", "This server refuses changes.")
         entry = self._taken(name, write)
         try:
@@ -138,7 +142,8 @@ class Registry:
         with self._changed:
             self._refuse_if_closed()
             if name in self._going:
-                raise _missing(name)
+                text = f"The collection {name!r} is being deleted."
+                raise ApiError(503, "in_use", text, retry_after=10)
             entry = self._entries.get(name)
             if entry is None or (write and entry.collection.read_only):
                 entry = self._opened(name, path, write)

@@ -14,10 +14,9 @@ from memvec.server._access import needs
 from memvec.server._answers import answer
 from memvec.server._bodies import body, described
 from memvec.server._models import CreateAsk, NothingAsk, RecalibrateAsk, SealAsk, ShadowAsk
-from memvec.server._state import ServerState, state_of
+from memvec.server._state import Server, ServerState
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"])
-Server = Annotated[ServerState, Depends(state_of)]
 READS, WRITES = [Depends(needs("read"))], [Depends(needs("write"))]
 
 
@@ -87,7 +86,7 @@ async def get_collection(server: Server, name: str) -> Response:
 @router.delete("/{name}", dependencies=WRITES)
 async def delete_collection(server: Server, name: str) -> Response:
     """Delete a collection with everything in it."""
-    await server.workers.run(server.registry.remove, name, awaited=True)
+    await server.removals.run(server.registry.remove, name, awaited=True)
     return answer({"deleted": name})
 
 
@@ -138,7 +137,7 @@ async def set_shadow(
     """Compare a share of the queries with the exhaustive search."""
 
     def change() -> float:
-        with server.registry.lease(name) as collection:
+        with server.registry.lease(name, change=True) as collection:
             collection.shadow = asked.share
             return collection.shadow
 
@@ -152,7 +151,7 @@ async def recalibrate(
     """Solve thresholds anew, on recent queries or on those given."""
 
     def solve() -> Response:
-        with server.registry.lease(name) as collection:
+        with server.registry.lease(name, change=True) as collection:
             rows = None
             if asked.is_given:
                 rows = asked.vectors(collection, server.settings.limits.vectors)

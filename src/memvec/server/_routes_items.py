@@ -17,10 +17,9 @@ from memvec.server._answers import NDJSON, answer, json_text, stream, wanted_typ
 from memvec.server._bodies import body, described
 from memvec.server._failures import ApiError
 from memvec.server._models import DeleteAsk, GetAsk, ItemsAsk, ScrollAsk, check_number
-from memvec.server._state import ServerState, state_of
+from memvec.server._state import Server
 
 router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"])
-Server = Annotated[ServerState, Depends(state_of)]
 READS, WRITES = [Depends(needs("read"))], [Depends(needs("write"))]
 _AT_ONCE = 256
 
@@ -43,7 +42,7 @@ async def add_items(
 async def upsert_items(
     server: Server, name: str, asked: Annotated[ItemsAsk, Depends(body(ItemsAsk))]
 ) -> Response:
-    """Add items, in place of those that have the same ids; all or none of them."""
+    """Add items and replace those that have the same ids; all or none of them."""
 
     def upsert() -> list[int | str]:
         with server.registry.lease(name, write=True) as collection:
@@ -111,11 +110,10 @@ async def scroll_items(
 
     def page() -> Record:
         with server.registry.lease(name) as collection:
-            stop = asked.offset + asked.limit
-            found = list(islice(collection.items(asked.where), asked.offset, stop + 1))
-            more = len(found) > asked.limit
-            items = [item_record(item, asked.include) for item in found[: asked.limit]]
-            return {"items": items, "next": stop if more else None}
+            items = collection.items(asked.where, first=asked.first)
+            *found, after = [*islice(items, asked.limit + 1), None][: asked.limit + 1]
+            records = [item_record(item, asked.include) for item in found if item is not None]
+            return {"items": records, "next": None if after is None else after.id}
 
     return answer(await server.workers.run(page))
 
@@ -123,7 +121,7 @@ async def scroll_items(
 def _lines(collection: Collection, asked: ScrollAsk) -> Iterator[bytes]:
     """Yield all items as lines of JSON."""
     yield b'{"begin":"items"}\n'
-    items, n_items = iter(collection.items(asked.where)), 0
+    items, n_items = iter(collection.items(asked.where, first=asked.first)), 0
     while some := [item_record(item, asked.include) for item in islice(items, _AT_ONCE)]:
         n_items += len(some)
         yield "".join(f"{json_text(record)}\n" for record in some).encode()

@@ -15,59 +15,61 @@ from starlette.responses import Response
 from memvec.client import duplicates_record
 from memvec.collection import Duplicates
 from memvec.errors import MissingExtraError
-from memvec.server._access import needs
+from memvec.server._access import Holder, needs
 from memvec.server._answers import NDJSON, answer, json_text, promised_text, stream, wanted_type
 from memvec.server._bodies import body, described
 from memvec.server._failures import ApiError
 from memvec.server._jobs import Job
 from memvec.server._models import JobAsk
-from memvec.server._state import ServerState, state_of
+from memvec.server._state import Server, ServerState
 
 router = APIRouter(prefix="/v1", tags=["jobs"], dependencies=[Depends(needs("read"))])
-Server = Annotated[ServerState, Depends(state_of)]
 _COLUMNS = ("group", "id", "keep")
+# As OWASP lists them.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @router.post("/collections/{name}/jobs", status_code=202, openapi_extra=described(JobAsk))
 async def start_job(
-    server: Server, name: str, asked: Annotated[JobAsk, Depends(body(JobAsk))]
+    server: Server, holder: Holder, name: str, asked: Annotated[JobAsk, Depends(body(JobAsk))]
 ) -> Response:
     """Start a self-join or a deduplication."""
 
     def start() -> Job:
         with server.registry.lease(name):  # it is there
-            return server.jobs.start(name, asked.kind, asked.options("kind"))
+            return server.jobs.start(name, asked.kind, asked.options("kind"), holder)
 
     return answer((await server.workers.run(start)).record(), status=202)
 
 
 @router.get("/jobs")
-async def list_jobs(server: Server) -> Response:
-    """List the jobs that are kept, the newest first."""
-    return answer({"jobs": [job.record() for job in server.jobs.all()]})
+async def list_jobs(server: Server, holder: Holder) -> Response:
+    """List the jobs that are kept, the newest first: of a key that reads, its own."""
+    return answer({"jobs": [job.record() for job in server.jobs.all(holder)]})
 
 
 @router.get("/jobs/{job}")
-async def get_job(server: Server, job: str) -> Response:
+async def get_job(server: Server, holder: Holder, job: str) -> Response:
     """Tell how far a job is."""
-    return answer(server.jobs.get(job).record())
+    return answer(server.jobs.get(job, holder).record())
 
 
 @router.post("/jobs/{job}/cancel")
-async def cancel_job(server: Server, job: str) -> Response:
+async def cancel_job(server: Server, holder: Holder, job: str) -> Response:
     """Ask a job to stop."""
-    return answer(server.jobs.cancel(job).record())
+    return answer(server.jobs.cancel(job, holder).record())
 
 
 @router.get("/jobs/{job}/result")
 async def job_result(
     server: Server,
+    holder: Holder,
     job: str,
     request: Request,
     format: Literal["json", "ndjson", "csv", "parquet"] | None = None,  # noqa: A002
 ) -> Response:
     """Return what a job found: JSON, lines of JSON, or a file of CSV or Parquet."""
-    found = server.jobs.get(job)
+    found = server.jobs.get(job, holder)
     if found.state != "done":
         text = f"The job is {found.state}: {found.message or 'there is no result'}."
         raise ApiError(409, "not_done", text)
@@ -75,10 +77,14 @@ async def job_result(
     wanted = format or ("ndjson" if lines else "json")
     if wanted == "ndjson" or found.kind == "self_join":
         return await _pairs(server, found, wanted)
-    assert found.duplicates is not None
+    return await server.workers.run(_groups, found, wanted)
+
+
+def _groups(job: Job, wanted: str) -> Response:
+    assert job.duplicates is not None
     if wanted == "json":
-        return answer(duplicates_record(found.duplicates), found.certificate)
-    return _file(found.duplicates, wanted)
+        return answer(duplicates_record(job.duplicates), job.certificate)
+    return _file(job.duplicates, wanted)
 
 
 async def _pairs(server: ServerState, job: Job, wanted: str) -> Response:
@@ -132,8 +138,13 @@ def _csv(job: Job) -> Iterator[bytes]:
 
 def _csv_text(rows: Any) -> str:
     text = io.StringIO()
-    csv.writer(text).writerows(rows)
+    csv.writer(text).writerows(map(_plain, row) for row in rows)
     return text.getvalue()
+
+
+def _plain(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell
 
 
 def _file(found: Duplicates[int | str], wanted: str) -> Response:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from importlib.resources import files
-from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.responses import Response
 
 from memvec.server._failures import ApiError
-from memvec.server._state import ServerState, state_of
 
 router = APIRouter(include_in_schema=False)
-Server = Annotated[ServerState, Depends(state_of)]
 _KINDS = {
     "html": "text/html; charset=utf-8",
     "js": "text/javascript; charset=utf-8",

@@ -11,12 +11,11 @@ from starlette.responses import Response
 
 from memvec.server._access import needs
 from memvec.server._failures import ApiError
-from memvec.server._state import ServerState, state_of
+from memvec.server._state import Server, ServerState
 
 router = APIRouter(
     prefix="/v1/collections/{name}", tags=["items"], dependencies=[Depends(needs("read"))]
 )
-Server = Annotated[ServerState, Depends(state_of)]
 # What browsers show, and nothing that could hold a script.
 _KINDS = {
     ".avif": "image/avif",

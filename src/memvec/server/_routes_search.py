@@ -26,12 +26,11 @@ from memvec.server._models import (
     check_number,
 )
 from memvec.server._ranges import batches_of, bounded_range, histogram, lines_of
-from memvec.server._state import ServerState, state_of
+from memvec.server._state import Server, ServerState
 
 router = APIRouter(
     prefix="/v1/collections/{name}", tags=["search"], dependencies=[Depends(needs("read"))]
 )
-Server = Annotated[ServerState, Depends(state_of)]
 _VECTORS = ("queries", "items")
 
 
@@ -101,7 +100,7 @@ async def count(
 async def contains(
     server: Server, name: str, asked: Annotated[CountAsk, Depends(body(CountAsk))]
 ) -> Response:
-    """Tell for each query whether some item is that similar."""
+    """Return for each query whether any item is above a similarity."""
 
     def work() -> Response:
         with server.registry.lease(name) as collection:
@@ -149,7 +148,7 @@ async def _nearest(server: ServerState, name: str, asked: SearchAsk, method: str
 async def explain(
     server: Server, name: str, asked: Annotated[ExplainAsk, Depends(body(ExplainAsk))]
 ) -> Response:
-    """Tell why an item is, or is not, returned for a query."""
+    """Explain why an item is, or is not, returned for a query."""
 
     def work() -> Response:
         with server.registry.lease(name) as collection:

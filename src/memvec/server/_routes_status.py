@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import PlainTextResponse, Response
@@ -16,10 +15,9 @@ from memvec.server._bodies import JSON, described, parsed, read_body
 from memvec.server._failures import ApiError
 from memvec.server._metrics import family, of, resident_bytes
 from memvec.server._models import EncodeAsk
-from memvec.server._state import ServerState, state_of
+from memvec.server._state import Server, ServerState
 
 router = APIRouter(tags=["status"])
-Server = Annotated[ServerState, Depends(state_of)]
 _PHOTOS = ("image/", "application/octet-stream")
 
 
@@ -60,7 +58,7 @@ async def about(server: Server) -> Response:
 async def encode(server: Server, request: Request) -> Response:
     """Make a vector of a text (JSON), or of a photograph (its bytes)."""
     encoder = server.encoder
-    data = await read_body(request, server.settings.limits)
+    data = await read_body(request, server)
     kind = request.headers.get("content-type", "").lower()
     given: str | bytes = data
     if kind.startswith(JSON):

@@ -21,6 +21,8 @@ class Limits:
     ----------
     body_bytes : int
         Of one request: 40,000 vectors of 384 dimensions as raw float32. It is held in memory.
+    bodies_bytes : int
+        Of all requests together: JSON takes up to sixteen times as much once it is read.
     vectors : int
         Queries, or items that are added, in one request: so many are searched in about a second.
     k : int
@@ -39,6 +41,8 @@ class Limits:
         For the answer to one request; longer work is a job. Changes that were begun are awaited.
     body_seconds : float
         For a client to send a body: slow ones would hold connections for ever.
+    head_seconds : float
+        For a client to begin a request on a new connection, and to send its head.
     stall_seconds : float
         For a client to take a piece of a stream.
     jobs : int
@@ -49,11 +53,14 @@ class Limits:
         Pairs of one job: they are kept on disk, 60 bytes each.
     collections : int
         Open at a time: each holds files and caches.
+    connections : int
+        Open at a time: half of the 1,024 files that a process may open by default.
     key_checks : int
         Unknown keys that are checked at a time: each check takes 16 MiB and 50 ms.
     """
 
     body_bytes: int = 64 << 20
+    bodies_bytes: int = 256 << 20
     vectors: int = 10_000
     k: int = 10_000
     hits: int = 1_000_000
@@ -63,11 +70,13 @@ class Limits:
     streams: int = 64
     seconds: float = 60.0
     body_seconds: float = 30.0
+    head_seconds: float = 10.0
     stall_seconds: float = 30.0
     jobs: int = 16
     kept_jobs: int = 32
     job_pairs: int = 20_000_000
     collections: int = 256
+    connections: int = 512
     key_checks: int = 4
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Annotated, cast
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from memvec.server._encoders import Encoder
 from memvec.server._jobs import Jobs
@@ -13,7 +13,10 @@ from memvec.server._keys import KeyFile
 from memvec.server._metrics import Metrics
 from memvec.server._registry import Registry
 from memvec.server._settings import ServerSettings
-from memvec.server._work import Workers
+from memvec.server._work import Bodies, Workers
+
+# Each waits for those who read its collection, and so has a thread that no search needs.
+_REMOVALS = 16
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,10 @@ class ServerState:
         What the server was told.
     registry : Registry
         Its collections.
-    workers, key_checks : Workers
-        Its threads, and those that check keys.
+    workers, key_checks, removals : Workers
+        Its threads, those that check keys, and those that wait to delete a collection.
+    bodies : Bodies
+        What requests hold.
     jobs : Jobs
         Its joins.
     metrics : Metrics
@@ -42,6 +47,8 @@ class ServerState:
     registry: Registry
     workers: Workers
     key_checks: Workers
+    removals: Workers
+    bodies: Bodies
     jobs: Jobs
     metrics: Metrics
     keys: KeyFile | None
@@ -56,6 +63,8 @@ class ServerState:
             registry,
             Workers(settings.limits),
             Workers(replace(settings.limits, running=1, queued=settings.limits.key_checks)),
+            Workers(replace(settings.limits, running=_REMOVALS, queued=0)),
+            Bodies(settings.limits.bodies_bytes),
             Jobs(registry, settings.limits),
             Metrics(),
             None if settings.key_file is None else KeyFile(settings.key_file),
@@ -67,9 +76,18 @@ class ServerState:
         self.jobs.close()
         self.workers.close()
         self.key_checks.close()
+        self.removals.close()
         self.registry.close()
 
 
 def state_of(request: Request) -> ServerState:
-    """Return the parts of the server that a request came to: a dependency."""
+    """Return the parts of the server that a request came to."""
     return cast(ServerState, request.app.state.server)
+
+
+async def given_state(request: Request) -> ServerState:
+    """Return the same as a dependency: awaited, since others are called in a thread."""
+    return state_of(request)
+
+
+Server = Annotated[ServerState, Depends(given_state)]

@@ -8,10 +8,38 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from starlette.types import Scope
+
 from memvec.server._failures import ApiError
 from memvec.server._settings import Limits
 
 _Result = TypeVar("_Result")
+_HELD = "memvec.body_bytes"
+
+
+class Bodies:
+    """Counts the bytes of the bodies that are held at a time, until their requests are answered.
+
+    Parameters
+    ----------
+    most : int
+        So many are held.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self.held = most, 0
+
+    def take(self, scope: Scope, n_bytes: int) -> None:
+        """Count bytes of a request, or refuse them."""
+        if self.held + n_bytes > self._most:
+            text = f"The bodies of other requests take {self.held:,} bytes already."
+            raise ApiError(429, "too_busy", text, retry_after=1)
+        self.held += n_bytes
+        scope[_HELD] = scope.get(_HELD, 0) + n_bytes
+
+    def give_back(self, scope: Scope) -> None:
+        """Forget the bytes of a request."""
+        self.held -= scope.pop(_HELD, 0)
 
 
 class Workers:

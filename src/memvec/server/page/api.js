@@ -1,6 +1,7 @@
 // The API: requests with the key, errors in one shape, streams line by line.
 
 const KEY = "memvec-key";
+const INTEGER = /^-?\d+$/;
 
 export const key = {
   get: () => sessionStorage.getItem(KEY) || "",
@@ -20,7 +21,7 @@ async function send(method, path, body, options = {}) {
   if (key.get()) headers.Authorization = `Bearer ${key.get()}`;
   if (body !== undefined && !headers["Content-Type"]) {
     headers["Content-Type"] = "application/json";
-    body = JSON.stringify(body);
+    body = written(body);
   }
   const answer = await fetch(path, { method, headers, body, signal: options.signal });
   if (answer.ok) return answer;
@@ -29,8 +30,17 @@ async function send(method, path, body, options = {}) {
   throw new Refused(answer.status, error);
 }
 
-export const get = async (path) => (await send("GET", path)).json();
-export const post = async (path, body, options) => (await send("POST", path, body, options)).json();
+// Ids may be integers that no Number holds: rounded, they would name another item.
+function whole(name, value, context) {
+  if (typeof value !== "number" || Math.abs(value) <= Number.MAX_SAFE_INTEGER) return value;
+  if (!context) throw new Error("This browser is too old: it cannot read ids beyond 2⁵³.");
+  return INTEGER.test(context.source) ? BigInt(context.source) : value;
+}
+const read = (text) => JSON.parse(text, whole);
+export const written = (value) => JSON.stringify(value, (name, one) => (typeof one === "bigint" ? JSON.rawJSON(String(one)) : one));
+
+export const get = async (path) => read(await (await send("GET", path)).text());
+export const post = async (path, body, options) => read(await (await send("POST", path, body, options)).text());
 export const blob = async (path) => (await send("GET", path)).blob();
 export const at = (name, rest = "") => `/v1/collections/${encodeURIComponent(name)}${rest}`;
 
@@ -48,7 +58,7 @@ export async function stream(path, body, each, signal) {
     rest = lines.pop();
     const records = [];
     for (const line of lines) {
-      const record = JSON.parse(line);
+      const record = read(line);
       if (record.error) throw new Refused(200, record.error);
       if (record.end) end = record;
       else if (!record.begin) records.push(record);

@@ -11,8 +11,8 @@ const main = document.getElementById("main");
 let leave = () => {};
 
 async function route() {
-  const [view, name] = location.hash.slice(1).split("/").map(decodeURIComponent);
-  const chosen = view in VIEWS ? view : "collections";
+  const [view, name] = location.hash.slice(1).split("/").map(decoded);
+  const chosen = Object.hasOwn(VIEWS, view) ? view : "collections";
   for (const link of document.querySelectorAll("nav a")) {
     if (link.getAttribute("href") === `#${chosen}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
@@ -35,6 +35,11 @@ async function route() {
     if (error.status === 401) await askKey();
     else alertUser(error.message);
   }
+}
+
+// What people type behind # may be anything.
+function decoded(text) {
+  try { return decodeURIComponent(text); } catch { return text; }
 }
 
 async function askKey() {

@@ -128,7 +128,9 @@ class DuplicatesPage {
   }
 
   exportChoice() {
-    const cell = (value) => (/[",\r\n]/.test(String(value)) ? `"${String(value).replaceAll('"', '""')}"` : String(value));
+    const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    // As the server writes them: no spreadsheet takes an id for a formula.
+    const cell = (value) => quoted(typeof value === "string" && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value));
     const rows = this.groups.flatMap((group, number) => group.ids.map((id) => [number, cell(id), group.kept.has(id)].join(",")));
     save(new Blob([["group,id,keep", ...rows].join("\r\n"), "\r\n"], { type: "text/csv" }), "duplicates.csv");
   }

@@ -3,7 +3,7 @@
 import { at, get, post, stream } from "./api.js";
 import { histogramChart, pValue, stagesChart } from "./charts.js";
 import { alertUser, ask, chance, count, debounced, h, labelled, select, show } from "./dom.js";
-import { itemCard, readItems, typedId } from "./items.js";
+import { itemCard, readItems, shownId, typedId } from "./items.js";
 
 const MOST_CARDS = 60;
 
@@ -93,7 +93,7 @@ class Explore {
   async begin() {
     const { items } = await post(at(this.name, "/items/scroll"), { limit: 1, include: [] });
     if (!items.length) { this.status.textContent = "The collection is empty."; return; }
-    this.value.value = typeof items[0].id === "string" ? items[0].id : String(items[0].id);
+    this.value.value = shownId(items[0].id);
     await this.ask();
   }
 
@@ -191,7 +191,7 @@ class Explore {
   searchLike(id) {
     this.kind.value = "item";
     this.drawInput();
-    this.value.value = typeof id === "string" && /^-?\d+$/.test(id) ? JSON.stringify(id) : String(id);
+    this.value.value = shownId(id);
     this.ask();
   }
 

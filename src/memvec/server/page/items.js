@@ -1,6 +1,6 @@
 // Cards of items: photograph or text, score, p-value, metadata.
 
-import { at, blob, post } from "./api.js";
+import { at, blob, post, written } from "./api.js";
 import { chance, h } from "./dom.js";
 
 const TEXTS = ["text", "title", "caption", "name", "document", "content"];
@@ -22,13 +22,13 @@ export function itemCard(name, id, metadata, { score, p, least = 0, buttons = []
     numbers,
     field ? h("span", { className: "text" }, metadata[field]) : null,
     others.length ? h("dl", {}, others.flatMap(([one, value]) =>
-      [h("dt", {}, one), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))])) : null,
+      [h("dt", {}, one), h("dd", {}, typeof value === "string" ? value : written(value))])) : null,
     h("div", { className: "form" }, buttons));
 }
 
 function photo(name, id) {
   const image = h("img", { alt: `photograph ${id}`, loading: "lazy" });
-  blob(at(name, `/photo?id=${encodeURIComponent(JSON.stringify(id))}`))
+  blob(at(name, `/photo?id=${encodeURIComponent(written(id))}`))
     .then((found) => { image.src = URL.createObjectURL(found); }, () => image.remove());
   return image;
 }
@@ -36,6 +36,12 @@ function photo(name, id) {
 // An id that people typed: a number if it looks like one, text in quotes or otherwise.
 export function typedId(text) {
   const plain = text.trim();
-  if (/^-?\d{1,15}$/.test(plain)) return Number(plain);
+  if (/^-?\d+$/.test(plain)) return Number.isSafeInteger(Number(plain)) ? Number(plain) : BigInt(plain);
   return plain.startsWith('"') && plain.endsWith('"') && plain.length > 1 ? JSON.parse(plain) : plain;
+}
+
+// An id as people would type it: typed again, it is the same.
+export function shownId(id) {
+  const plain = typeof id !== "string" || (id === id.trim() && !/^-?\d+$|^".*"$/.test(id));
+  return plain ? String(id) : JSON.stringify(id);
 }
