@@ -117,6 +117,12 @@ def _known(context: click.Context, parameter: click.Parameter, names: tuple[str,
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Where chance starts."
 )
+@click.option(
+    "--device",
+    default="cpu",
+    show_default=True,
+    help="Where Figure 17 is computed: cpu, or cuda for a GPU. The others always use the CPU.",
+)
 def main(
     names: list[str],
     scale: Scale,
@@ -129,6 +135,7 @@ def main(
     report: bool,
     page: Path,
     seed: int,
+    device: str,
 ) -> None:
     """Recompute results of the paper, all of them or those named.
 
@@ -166,6 +173,7 @@ def main(
                 data=folders,
                 fresh=fresh,
                 progress=None,
+                device=device,
             )
         except Exception:  # whatever goes wrong in one experiment, the others still run
             failed.append(name)

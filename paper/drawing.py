@@ -28,6 +28,8 @@ _MEASURES = {
     "share of matches found": ("WordNet",),
     "mAP": ("Gardens Point", "Holidays", "Oxford5k", "made-up walk", "made-up vectors"),
 }
+# What the column "deviation" of a table is about; its other columns come without.
+_DEVIATING = {"imbalance", "probability", "quality"}
 _PANEL = (3.1, 2.6)
 # Inches below the panels for what the curves are called.
 _LEGEND = 0.5
@@ -48,8 +50,8 @@ def new_panels(titles: Sequence[str], per_row: int = 4) -> tuple[Any, list[Any]]
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("Drawing", "matplotlib", "plot") from None
-    n_columns = min(per_row, len(titles))
-    n_rows = -(-len(titles) // n_columns)
+    n_rows = -(-len(titles) // per_row)
+    n_columns = -(-len(titles) // n_rows)  # rows as even as can be
     with rc_context(_SETTINGS):
         size = (_PANEL[0] * max(n_columns, 2), _PANEL[1] * n_rows + _LEGEND)
         figure = Figure(figsize=size, layout="constrained")
@@ -77,8 +79,9 @@ def draw_lines(panel: Any, table: Table, x: str, y: str, by: str, **options: Any
     for place, value in enumerate(table.values(by)):
         part = table.where(**{by: value})
         look = {**style(place), **options, "label": _label(value)}
-        if "deviation" in table.columns:
-            bars = {"yerr": part.column("deviation"), "elinewidth": 0.6, "capsize": 1.5}
+        deviation = "deviation" if y in _DEVIATING else f"{y} deviation"
+        if deviation in table.columns:
+            bars = {"yerr": part.column(deviation), "elinewidth": 0.6, "capsize": 1.5}
             panel.errorbar(part.column(x), part.column(y), **bars, **look)
         else:
             panel.plot(part.column(x), part.column(y), **look)

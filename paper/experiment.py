@@ -174,6 +174,8 @@ class Run:
         A folder in which a long computation may keep what it has done.
     progress : bool, optional
         Show bars; None shows them on a terminal.
+    device : str
+        Where experiments that can run on a GPU run: "cpu", "cuda", "cuda:1" and so on.
     """
 
     settings: Settings
@@ -182,6 +184,7 @@ class Run:
     data: DataFolders = field(default_factory=DataFolders)
     checkpoints: Path | None = None
     progress: bool | None = False
+    device: str = "cpu"
 
     def bar(self, description: str, total: int) -> AbstractContextManager[Advance]:
         """Show a progress bar while the block runs; see `memvec.progress.progress_bar`."""

@@ -175,7 +175,7 @@ def _pinv_ahead(table: Table, kind: str, level: float, what: str) -> Finding:
     gaps = pinv - total
     error = gaps.std(ddof=1) / np.sqrt(len(gaps))
     return Finding(
-        f"α = {level}: pinv has a larger area under the curve than sum (by 2 standard errors)",
+        f"α = {level}: pinv has a larger area than sum (2 standard errors)",
         bool(gaps.mean() > 2 * error),
         f"pinv {pinv.mean():.4f}, sum {total.mean():.4f}, pinv less sum {spread(gaps, 4, '+')}",
         main=True,
@@ -253,12 +253,13 @@ def _draw(panel: Any, table: Table, line: str | None, dots: str) -> None:
             look = {**style(levels.index(float(level))), "linestyle": dash}
             look["markerfacecolor"] = look["color"] if filled else "white"
             label = f"{construction}, α = {level}"
+            panel.plot([], [], label=label, **look)  # the legend shows line and dots as one
             if line is not None:
                 plain_line = {name: look[name] for name in ("color", "linestyle", "linewidth")}
                 drawn = heights(table, line, construction, float(level))
                 panel.plot(rates, drawn, **plain_line)
                 look["linestyle"] = "none"
-            panel.plot(rates, heights(table, dots, construction, float(level)), label=label, **look)
+            panel.plot(rates, heights(table, dots, construction, float(level)), **look)
     finish(panel, ("false positive rate P_fp", "true positive rate 1 − P_fn"), "x")
 
 

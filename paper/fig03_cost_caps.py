@@ -179,7 +179,7 @@ def check(table: Table) -> Verdict:
     most = _FAR_FROM_D * float(part.column("x").max())
     printed = {cap: farthest(part, "printed", cap) for cap in _CAPS}
     findings = [
-        _alike("printed formulas, every n up to d − 3", printed[_NARROW]),
+        _alike("printed formulas, n up to d − 3", printed[_NARROW]),
         _alike(f"exact formulas, n up to {most:.0f}", farthest(part, "exact", _NARROW, most)),
         Finding(
             "sum and pinv come closer the narrower the cap",
@@ -198,7 +198,7 @@ def check(table: Table) -> Verdict:
 
 def _alike(which: str, gap: float, cap: float = _NARROW, counted: bool = True) -> Finding:
     return Finding(
-        f"η = {cap}, {which}: sum and pinv cost the same (within {100 * _SAME:.0f} %)",
+        f"η = {cap}, {which}: the same cost (within {100 * _SAME:.0f} %)",
         gap <= _SAME,
         f"at most {100 * gap:.1f} % apart",
         of_paper=counted,
@@ -227,7 +227,7 @@ def _larger(part: Table) -> Finding:
         for level in _SIMILARITIES
     ]
     return Finding(
-        f"η = {_NARROW}: the best n is larger than that of random units (by {_LARGER} times)",
+        f"η = {_NARROW}: the best n is larger than with random units ({_LARGER} times)",
         min(times) >= _LARGER,
         f"{min(times):.0f} to {max(times):.0f} times",
         main=True,
@@ -258,7 +258,7 @@ def _of_dimension(table: Table) -> Finding:
         for name in _CONSTRUCTIONS
     }
     return Finding(
-        "the best cost falls with the dimension (random units, α₀ = 0.7)",
+        "the best cost of random units falls with the dimension",
         all(bool(np.all(np.diff(each) < 0)) for each in costs.values()),
         f"pinv, d = 50 to 10,000: {costs['pinv'][0]:.3f} to {costs['pinv'][-1]:.4f}",
     )
@@ -306,8 +306,8 @@ def _draw_cap(panel: Any, table: Table, cap: float) -> None:
 FIG03 = Experiment(
     "fig03-cost-caps",
     "Figure 3",
-    "Where the vectors of a unit share a cap, sum and pinv cost the same, less the narrower the "
-    "cap, and units can hold many more vectors than random ones.",
+    "Within a cap sum and pinv cost the same, less the narrower it is, and units can hold many "
+    "more vectors than random ones.",
     SETTINGS,
     compute,
     check,

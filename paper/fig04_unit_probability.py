@@ -44,9 +44,7 @@ def check(table: Table) -> Verdict:
             )
             largest = float(curves[name].column("largest unit")[0])
             findings += [unless_collapsed(finding, largest) for finding in made]
-    reason = (
-        "data: a WordNet query has its matches in many units, and the best holds one less often"
-    )
+    reason = "data: WordNet queries have their matches in many units"
     return Verdict(tuple(findings), reason=reason)
 
 
@@ -56,7 +54,7 @@ def _first(data: str, name: str, curve: Table, random: Table) -> Finding:
         for column in ("probability", "deviation")
     )
     return Finding(
-        f"the best unit of {name} holds a match more often than not",
+        f"the best unit of {name} mostly holds a match",
         height > _LIKELY,
         f"{height:.2f} ± {error:.2f}, random {other:.2f}",
         of_paper=name in KMEANS,
@@ -68,8 +66,8 @@ def _first(data: str, name: str, curve: Table, random: Table) -> Finding:
 def _faster(data: str, name: str, curve: Table, random: Table) -> Finding:
     left, other = _later(curve), _later(random)
     return Finding(
-        f"the probability falls faster with {name} than with random units (at ranks 11 to 20, in "
-        f"shares of rank 1, at most {_FASTER} of theirs)",
+        f"the probability falls faster with {name} than with random units (ranks 11–20 over 1, "
+        f"at most {_FASTER} of theirs)",
         left <= _FASTER * other,
         f"{left:.3f}, random {other:.3f}",
         of_paper=name in KMEANS,

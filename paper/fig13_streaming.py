@@ -111,8 +111,7 @@ def _close(table: Table, name: str, size: int, of_paper: bool) -> Finding:
     panel = f"{name}, n = {size}"
     third = over_runs(table.where(data=panel), quality_at, panel, "pinv", _THIRD)
     return Finding(
-        f"n = {size}: close to the exhaustive quality at a third of its cost "
-        f"({100 * _CLOSE:.0f} %, pinv)",
+        f"n = {size}: near exhaustive quality at a third of its cost ({100 * _CLOSE:.0f} %, pinv)",
         bool(third.mean() >= _CLOSE),
         f"{spread(third)} of it",
         of_paper=of_paper,
@@ -146,7 +145,7 @@ def _pinv_better(table: Table, name: str, size: int, of_paper: bool) -> Finding:
     gaps = pinv - total
     error = gaps.std(ddof=1) / np.sqrt(len(gaps))
     return Finding(
-        f"n = {size}: pinv finds more than sum (by 2 standard errors)",
+        f"n = {size}: pinv ahead of sum (2 standard errors)",
         bool(gaps.mean() > 2 * error),
         f"pinv less sum {spread(gaps, sign='+')}",
         of_paper=of_paper and size < _LARGEST,
@@ -165,8 +164,8 @@ def plot(table: Table) -> Any:
 FIG13 = Experiment(
     "fig13-streaming",
     "Figure 13",
-    "Random units of 10 come close to exhaustive quality at a third of its cost; larger units find "
-    "less; pinv is better than sum but for units of 500.",
+    "Random units of 10 nearly reach exhaustive quality at a third of its cost; larger units find "
+    "less; pinv beats sum but for n = 500.",
     SETTINGS,
     compute,
     check,

@@ -33,7 +33,7 @@ _TIMES, _MORE = 2.0, 0.01
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"vectors": 1500, "epochs": 3, "runs": 2, "ratios": (0.12, 0.2, 0.4, 0.7)},
-    "small": {"vectors": 40_000, "epochs": 10, "runs": 5, "ratios": RATIOS},
+    "small": {"vectors": 117_000, "epochs": 100, "runs": 5, "ratios": RATIOS},
     "paper": {"vectors": 117_000, "epochs": 100, "runs": 5, "ratios": RATIOS},
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,17 +51,28 @@ class MadeUpStream:
     def batch(self, number: int, size: int) -> Float32Array:
         """Return the vectors of a batch; the number decides which."""
         rng = np.random.default_rng([self.seed, 18, number])
-        n_families = _families(size if self.together else self.n_vectors)
-        family = rng.integers(n_families, size=size) + (number * n_families) * self.together
-        # Scatter the numbers of families over the pairs of directions, always in the same way.
-        mixed = (family * 2_654_435_761) % _DIRECTIONS**2
+        mixed = self.families(rng, number, size)
         rows = rng.standard_normal((size, self.dim), dtype=np.float32)
         related = rng.random(size) < _IN_FAMILIES
-        first, second = mixed[related] % _DIRECTIONS, mixed[related] // _DIRECTIONS
-        centres = (self.directions[first] + self.directions[second]) / np.float32(np.sqrt(2))
-        rows[related] = 0.8 * centres + 0.6 * rows[related]
+        rows[related] = 0.8 * self.centres(self.directions, mixed[related]) + 0.6 * rows[related]
         rows *= np.arange(1, self.dim + 1, dtype=np.float32) ** -0.2
         return checks.unit_rows(rows, "rows", "MadeUpStream")
+
+    def families(self, rng: Any, number: int, size: int) -> Any:
+        """Draw a family for each vector of a batch, as the pair of directions of its centre."""
+        n_families = _families(size if self.together else self.n_vectors)
+        family = rng.integers(0, n_families, size=size) + (number * n_families) * self.together
+        # Scatter the numbers of families over the pairs of directions, always in the same way.
+        return (family * 2_654_435_761) % _DIRECTIONS**2
+
+    def drawn(self, rng: Any, number: int, size: int) -> tuple[Any, Any]:
+        """Draw the families of a batch, and which vectors belong to theirs."""
+        return self.families(rng, number, size), rng.random(size) < _IN_FAMILIES
+
+    def centres(self, directions: Any, mixed: Any) -> Any:
+        """Return the centres of families."""
+        first, second = mixed % _DIRECTIONS, mixed // _DIRECTIONS
+        return (directions[first] + directions[second]) / np.float32(np.sqrt(2))
 
 
 def _families(n_vectors: int) -> int:

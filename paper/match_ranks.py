@@ -28,6 +28,7 @@ RANK_COLUMNS = (
     "probability",
     "deviation",
     "matches",
+    "matches deviation",
     "mean matches",
     "by chance",
     "largest unit",
@@ -47,9 +48,9 @@ def rank_configs(unit_size: int, seed: int, rounds: int) -> dict[str, IndexConfi
 def rank_table(run: Run, title: str) -> Table:
     """Return, rank by rank, how often a unit holds a match, and how many if it does.
 
-    Means over several runs, with the deviation of the probability between them. Beside it stand
-    the mean number of matches in a unit that holds one, over all ranks, what it would be if chance
-    had made the units, and the share of the vectors in the largest unit of any run.
+    Means over several runs, with the deviations between them. Beside them stand the mean number of
+    matches in a unit that holds one, over all ranks, what it would be if chance had made the units,
+    and the share of the vectors in the largest unit of any run.
     """
     sets = clustered_sets(run.data, run.scale, run.seed)
     known = (run.data.folders, run.scale, run.seed, tuple(run.settings.items()))
@@ -170,13 +171,18 @@ def _rows(data: str, variant: str, counts: list[IntArray]) -> list[tuple[Cell, .
     rows = []
     for rank in _some_ranks(counts[0].shape[1]):
         at = [each[:, rank - 1] for each in counts]
-        shares = np.array([np.mean(each > 0) for each in at])
+        shares = [float(np.mean(each > 0)) for each in at]
         every = np.concatenate(at)
         held = every > 0
         mean = every[held].mean() if held.any() else float("nan")
-        deviation = shares.std(ddof=1) if len(shares) > 1 else 0.0
-        rows.append(plain([data, variant, rank, shares.mean(), deviation, mean]))
+        means = [float(each[each > 0].mean()) for each in at if (each > 0).any()]
+        facts = [np.mean(shares), _deviation(shares), mean, _deviation(means)]
+        rows.append(plain([data, variant, rank, *facts]))
     return rows
+
+
+def _deviation(values: list[float]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
 
 
 def _some_ranks(most: int) -> list[int]:

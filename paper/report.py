@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from memvec.errors import InvalidValueError
 from paper.data_sets import MADE_UP
-from paper.experiment import Experiment, Finding, Outcome, Verdict
+from paper.experiment import SCALES, Experiment, Finding, Outcome, Verdict
 from paper.protocols import PROTOCOLS, Protocol
-from paper.results import Result, latest_result
+from paper.results import Result, latest_result, read_result
 
 _WORDS: dict[Outcome, str] = {
     "reproduced": "reproduced",
@@ -62,23 +62,32 @@ def write_report(experiments: Mapping[str, Experiment], out: Path, page: Path) -
     experiments : mapping of name to Experiment
         What the page shows, in this order; of each the result at the largest scale there is.
     out : path
-        Where `run_experiment` left the results.
+        Where `run_experiment` left the results. One that lies as ``NAME.json`` among the pictures
+        of the page is shown in place of a smaller one from here.
     page : path
         The Markdown file to write. One that shows results on data sets is not replaced by one that
         shows the same experiments without; see `check_page`.
     """
-    found = {name: latest_result(name, out) for name in experiments}
-    check_page(page, [name for name, result in found.items() if not _from_data(result)])
     pictures = page.with_suffix("")
     pictures.mkdir(parents=True, exist_ok=True)
+    found = {name: _largest(name, out, pictures) for name in experiments}
+    check_page(page, [name for name, result in found.items() if not _from_data(result)])
     verdicts = {
         name: Verdict() if result is None else result.verdict(experiments[name])
         for name, result in found.items()
     }
-    sections = [_HEAD, _summary(experiments, verdicts)]
+    sections = [_HEAD, _summary(experiments, verdicts), _time_taken(found.values())]
     for name, experiment in experiments.items():
         sections.append(_section(experiment, found[name], verdicts[name], out, pictures))
     page.write_text("\n".join(sections), encoding="utf-8")
+
+
+def _largest(name: str, out: Path, pictures: Path) -> Result | None:
+    """Return the result at the largest scale, of those computed here and the one kept."""
+    computed, kept = latest_result(name, out), read_result(pictures / f"{name}.json")
+    if computed is None or kept is None:
+        return computed or kept
+    return max(computed, kept, key=lambda result: SCALES.index(result.scale))
 
 
 def check_page(page: Path, without_data: Collection[str]) -> None:
@@ -133,6 +142,15 @@ def _summary(experiments: Mapping[str, Experiment], verdicts: Mapping[str, Verdi
     return "\n".join([*lines, ""])
 
 
+def _time_taken(results: Iterable[Result | None]) -> str:
+    """Return how long the experiments of the page took."""
+    seconds = sum(result.seconds for result in results if result is not None)
+    return (
+        f"The experiments took {seconds / 60:.0f} minutes together, the description of photographs "
+        "not counted.\n"
+    )
+
+
 def _word(experiment: Experiment, verdict: Verdict) -> str:
     if verdict.outcome == "reproduced" and not experiment.reproduction:
         return "checked"
@@ -168,6 +186,7 @@ def _section(
     drawn = out / result.scale / f"{name}.svg"
     if drawn.is_file():
         shutil.copyfile(drawn, pictures / drawn.name)
+    if (pictures / drawn.name).is_file():
         lines += [f"![{experiment.paper_item}]({pictures.name}/{drawn.name})", ""]
     lines += [f"**{_sentence(_word(experiment, verdict))}**: {_why(verdict)}.", ""]
     lines += _grouped(verdict)
@@ -198,11 +217,14 @@ def _group(claim: str, findings: list[Finding]) -> str:
             f" ({_typeset(finding.numbers)})." if short else "."
         )
     held = f"holds on {len(tested) - len(failed)} of {len(tested)}"
-    where = "; ".join(
-        f"{each.data}: {_typeset(each.numbers)}" if len(failed) == 1 else each.data
-        for each in failed
-    )
-    return f"- {_sentence(claim)}: " + (f"**{held}** ({where})." if failed else f"{held}.")
+    if not failed:
+        return f"- {_sentence(claim)}: {held}."
+    where = "; ".join(each.data for each in failed)
+    if len(failed) == 1:
+        where += f": {_typeset(failed[0].numbers)}"
+    elif len(failed) == len(tested):  # then no need to name them
+        return f"- {_sentence(claim)}: **{held}**."
+    return f"- {_sentence(claim)}: **{held}** ({where})."
 
 
 def _folded(experiment: Experiment, result: Result, verdict: Verdict) -> list[str]:

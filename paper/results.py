@@ -89,6 +89,7 @@ def run_experiment(
     data: DataFolders | None = None,
     fresh: bool = False,
     progress: bool | None = False,
+    device: str = "cpu",
 ) -> Result:
     """Run an experiment, or return what an earlier run of the same left in the folder.
 
@@ -99,13 +100,13 @@ def run_experiment(
     folders = DataFolders() if data is None else data.unasked()
     folder = out / scale
     folder.mkdir(parents=True, exist_ok=True)
-    mark = _fingerprint(experiment, scale, seed)
+    mark = _fingerprint(experiment, scale, seed, device)
     found = load_result(experiment.name, scale, out)
     if found is None or fresh or not found.serves(mark, folders):
         checkpoints = folder / "checkpoints" / f"{experiment.name}-{mark[:12]}"
         if fresh:
             shutil.rmtree(checkpoints, ignore_errors=True)
-        run = Run(experiment.settings[scale], scale, seed, folders, checkpoints, progress)
+        run = Run(experiment.settings[scale], scale, seed, folders, checkpoints, progress, device)
         found = _compute(experiment, run, mark)
         _save(found, folder)
     _draw(experiment, found, folder)
@@ -140,10 +141,11 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
 
 
-def _fingerprint(experiment: Experiment, scale: Scale, seed: int) -> str:
+def _fingerprint(experiment: Experiment, scale: Scale, seed: int, device: str) -> str:
     code = code_hash(Path(inspect.getfile(experiment.compute)))
     settings = json.dumps(dict(experiment.settings[scale]), sort_keys=True, default=str)
-    parts = (experiment.name, scale, str(seed), settings, code)
+    parts = [experiment.name, scale, str(seed), settings, code]
+    parts += [] if device == "cpu" else [device]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -162,7 +164,11 @@ def _write(path: Path, text: str) -> None:
 
 def load_result(name: str, scale: Scale, out: Path) -> Result | None:
     """Return what a run left in the folder, or None."""
-    path = out / scale / f"{name}.json"
+    return read_result(out / scale / f"{name}.json")
+
+
+def read_result(path: Path) -> Result | None:
+    """Return the result that a file holds, or None where there is no file."""
     if not path.is_file():
         return None
     try:
@@ -196,4 +202,4 @@ def _draw(experiment: Experiment, result: Result, folder: Path) -> None:
         return  # the numbers are there; only pictures of them need Matplotlib
 
 
-__all__ = ["Result", "latest_result", "load_result", "run_experiment"]
+__all__ = ["Result", "latest_result", "load_result", "read_result", "run_experiment"]

@@ -95,7 +95,7 @@ def ranks(good):
         for rank in range(1, 21):
             shown = height if rank <= 10 else later[name]
             facts = (1.0 if good else 2.0, 1.0, 0.01)
-            rows.append(("Holidays", name, rank, shown, 0.01, matches[name], *facts))
+            rows.append(("Holidays", name, rank, shown, 0.01, matches[name], 0.1, *facts))
     return Table("t", RANK_COLUMNS, tuple(rows))
 
 

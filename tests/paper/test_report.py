@@ -1,6 +1,8 @@
 """The page of all experiments: what it says, which command it prints, what it will not replace."""
 
+import re
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -53,10 +55,10 @@ def curves(*names, variants=("sum", "pinv")):
 def page(tmp_path):
     """Run some experiments and return the text of their page."""
 
-    def write(*shown, run=None, data=None, scale="small"):
+    def write(*shown, run=None, data=None, scale="small", out="out"):
         for one in shown if run is None else run:
-            run_experiment(one, scale, tmp_path / "out", data=data)
-        write_report({one.name: one for one in shown}, tmp_path / "out", tmp_path / "page.md")
+            run_experiment(one, scale, tmp_path / out, data=data)
+        write_report({one.name: one for one in shown}, tmp_path / out, tmp_path / "page.md")
         return (tmp_path / "page.md").read_text(encoding="utf-8")
 
     return write
@@ -184,6 +186,46 @@ def test_check_page_lets_what_needs_no_data_pass(page, embeddings, tmp_path):
     check_page(tmp_path / "elsewhere.md", ["real"])
     with pytest.raises(InvalidValueError, match="Name the folder of the data sets with --data, or"):
         check_page(tmp_path / "page.md", ["real"])
+
+
+def test_result_kept_beside_the_page_is_shown_where_it_is_larger(page, tmp_path):
+    run_experiment(experiment("one"), "paper", tmp_path / "kept")
+    (tmp_path / "page").mkdir()
+    (tmp_path / "kept" / "paper" / "one.json").rename(tmp_path / "page" / "one.json")
+    command = "`python -m paper one --scale paper`"
+    assert command in page(experiment("one"))
+    assert command in page(experiment("one"), run=())
+
+
+def test_result_kept_beside_the_page_gives_way_to_a_larger_one(page, tmp_path):
+    run_experiment(experiment("one"), "smoke", tmp_path / "kept")
+    (tmp_path / "page").mkdir()
+    (tmp_path / "kept" / "smoke" / "one.json").rename(tmp_path / "page" / "one.json")
+    assert "`python -m paper one --scale small`" in page(experiment("one"))
+    assert "`python -m paper one --scale smoke`" in page(experiment("one"), run=[], out="none")
+
+
+@pytest.mark.parametrize(
+    ("held", "shown"),
+    [
+        ((True, True), "holds on 2 of 2."),
+        ((True, False), "**holds on 1 of 2** (b: b is 0.5)."),
+        ((False, False), "**holds on 0 of 2**."),
+    ],
+)
+def test_report_names_the_sets_where_a_claim_fails_if_it_holds_on_others(page, held, shown):
+    made = zip("ab", held, strict=True)
+    findings = [Finding("it grows", good, f"{name} is 0.5", data=name) for name, good in made]
+    assert f"- It grows: {shown}" in page(experiment("one", findings=findings))
+
+
+def test_page_of_the_paper_reads_in_ten_minutes():
+    text = (Path(__file__).parents[2] / "docs" / "paper.md").read_text(encoding="utf-8")
+    open_text = re.sub(r"<details>.*?</details>|!\[.*?\)", "", text, flags=re.DOTALL)
+    assert len(open_text.split()) < 5000
+    sections = re.split(r"\n<a id=.*></a>\n", open_text)[1:]
+    assert len(sections) == len(EXPERIMENTS)
+    assert max(len(section.split()) for section in sections) <= 150
 
 
 def luminance(color):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from paper import EXPERIMENTS
+from paper import EXPERIMENTS, Table
 from paper_tables import MADE, curves
 
 
@@ -50,3 +50,16 @@ def test_saturated_curves_leave_nothing_to_tell():
     verdict = EXPERIMENTS["fig07-retrieval"].check(table)
     assert "leaves no room" in verdict.findings[0].numbers
     assert not verdict.findings[0].tested
+
+
+def test_costs_that_no_number_of_units_comes_near_are_not_compared():
+    table = MADE["fig06-query-cost"](True)
+    ratio = table.columns.index("ratio")
+    far = tuple(
+        (*row[:ratio], row[ratio] + 0.2 * (row[1] == "k-means sum"), *row[ratio + 1 :])
+        for row in table.rows
+    )
+    findings = EXPERIMENTS["fig06-query-cost"].check(Table("t", table.columns, far)).findings
+    of_sum = [finding for finding in findings if finding.of_paper]
+    assert [finding.tested for finding in of_sum] == [False, False]
+    assert "the mean cost nearest to 0.2 with k-means sum is 0.400" in of_sum[0].numbers
