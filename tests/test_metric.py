@@ -85,6 +85,7 @@ def test_answers_are_those_of_the_cosine_in_another_unit(kind, request, tmp_path
         other = Index.build(ROWS, similarity=alpha, config=CONFIG, progress=False)
     else:
         other = memvec.open(tmp_path / "cosine.mv", dim=16, similarity=alpha, config=CONFIG)
+        request.addfinalizer(other.close)
         other.add(ROWS[:300])
         other.seal(progress=False)
         other.add(ROWS[300:])

@@ -9,7 +9,14 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.mark.parametrize(
-    ("page", "n_printing"), [("evaluation.md", 4), ("files.md", 1), ("get-started.md", 3)]
+    ("page", "n_printing"),
+    [
+        ("errors.md", 1),
+        ("evaluation.md", 4),
+        ("files.md", 1),
+        ("get-started.md", 4),
+        ("memory-vectors.md", 1),
+    ],
 )
 def test_blocks_print_what_the_page_shows(page, n_printing, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -23,6 +23,7 @@ SURFACE = [
     "deduplicate",
     "deduplicate_files",
     "join",
+    "join_files",
     "open",
     "self_join",
 ]

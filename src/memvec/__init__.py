@@ -27,6 +27,7 @@ __all__ = [
     "deduplicate",
     "deduplicate_files",
     "join",
+    "join_files",
     "open",
     "self_join",
 ]
@@ -34,7 +35,7 @@ __all__ = [
 # Importing memvec imports nothing else: a name is fetched from its room when it is first used.
 if TYPE_CHECKING:
     from memvec.client import AsyncClient, Client
-    from memvec.collection import Collection, deduplicate_files
+    from memvec.collection import Collection, deduplicate_files, join_files
     from memvec.collection import open_collection as open  # noqa: A004 (as gzip and wave have one)
     from memvec.errors import MemvecError
     from memvec.index import Index, IndexConfig, deduplicate, join, self_join
@@ -54,6 +55,7 @@ else:
         "deduplicate": "memvec.index",
         "deduplicate_files": "memvec.collection",
         "join": "memvec.index",
+        "join_files": "memvec.collection",
         "open": "memvec.collection",
         "self_join": "memvec.index",
     }

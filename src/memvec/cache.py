@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 Key = TypeVar("Key")
@@ -37,6 +36,7 @@ class Cache(Generic[Key, Value]):
         self._size_of = size_of
         self._entries: OrderedDict[Key, tuple[Value, int]] = OrderedDict()
         self._lock = threading.Lock()
+        self._gone: deque[Callable[[Key], bool]] = deque()
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
         """Return the value of a key, made now unless it is kept.
@@ -51,17 +51,17 @@ class Cache(Generic[Key, Value]):
             with self._lock:
                 entry = self._entries.setdefault(key, new)
                 self._shrink()
+            self._forget()
         return entry[0]
 
     def drop(self, gone: Callable[[Key], bool]) -> None:
         """Give up the values of some keys.
 
-        Without the lock, so that it may be called while an object dies, at any instruction of any
-        thread: each step is whole.
+        It may be called while an object dies, at any instruction of any thread, and so waits for no
+        lock: where another call holds it, the values go when that call ends.
         """
-        for key in list(self._entries):
-            if gone(key):
-                self._entries.pop(key, None)
+        self._gone.append(gone)
+        self._forget()
 
     def __contains__(self, key: Key) -> bool:
         return key in self._entries
@@ -77,20 +77,40 @@ class Cache(Generic[Key, Value]):
     @property
     def n_bytes(self) -> int:
         """What all values take, by the sizes that were given."""
-        return sum(size for _, size in list(self._entries.values()))
+        with self._lock:
+            return self._total()
+
+    def _total(self) -> int:
+        return sum(size for _, size in self._entries.values())
 
     def _used(self, key: Key) -> tuple[Value, int] | None:
         """Return what is kept, as what was used last."""
-        with self._lock, suppress(KeyError):  # dropped between the two
-            entry = self._entries[key]
-            self._entries.move_to_end(key)
-            return entry
-        return None
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is not None:
+                self._entries.move_to_end(key)
+        if self._gone:
+            self._forget()
+        return entry
 
     def _shrink(self) -> None:
-        while self.n_bytes > self._most_bytes and len(self._entries) > 1:
-            with suppress(KeyError):
-                self._entries.popitem(last=False)
+        while self._total() > self._most_bytes and len(self._entries) > 1:
+            self._entries.popitem(last=False)
+
+    def _forget(self) -> None:
+        """Remove what was dropped; nobody else changes entries meanwhile.
+
+        Python runs other threads whenever it hashes or compares keys: a value that went then was
+        missing in the midst of a loop over all.
+        """
+        while self._gone and self._lock.acquire(blocking=False):
+            try:
+                if self._gone:  # or another thread has been quicker
+                    gone = self._gone.popleft()
+                    for key in [key for key in self._entries if gone(key)]:
+                        del self._entries[key]
+            finally:
+                self._lock.release()
 
 
 __all__ = ["Cache"]

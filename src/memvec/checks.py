@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 import operator
 import os
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeAlias, TypeVar, cast
 
@@ -68,6 +70,19 @@ def path(value: object, name: str, where: str, expected: str = "a path") -> Path
     if not isinstance(value, str | os.PathLike):
         raise bad_type(name, where, expected, repr(value))
     return Path(os.fsdecode(value))
+
+
+def function_named(named: str, name: str, where: str) -> Callable[..., Any]:
+    """Return the function that ``module:function`` names."""
+    module, _, attribute = named.partition(":")
+    expected = "module:function, which returns a vector"
+    try:
+        found = getattr(import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise bad_value(name, where, expected, f"{named!r} ({error})") from None
+    if not callable(found):
+        raise bad_value(name, where, expected, f"{named!r}, which cannot be called,")
+    return cast(Callable[..., Any], found)
 
 
 def integer(value: object, name: str, where: str, *, minimum: int = 1) -> int:

@@ -404,7 +404,7 @@ def test_interrupt_has_its_exit_code(things, monkeypatch):
 
     monkeypatch.setattr(memvec.Collection, "compact", interrupted)
     output = run("compact", things, code=130)
-    assert "Interrupted. What was acknowledged is kept." in output
+    assert "Interrupted. Acknowledged changes are kept." in output
 
 
 def test_refusal_of_the_disk_is_one_line(things, monkeypatch):

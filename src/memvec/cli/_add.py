@@ -63,11 +63,11 @@ class _Rows:
 @option(
     "--first-id",
     int,
-    "Number the rows from here on. Without it, rows of a FILE without ids are NAME:ROW, "
-    "after the name of the FILE without its folder.",
+    "First of consecutive ids for the rows. Without it, rows of a FILE without ids are named "
+    "NAME:ROW, after the file name.",
 )
 @click.option("--replace", is_flag=True, help="Replace items that have the same ids.")
-@option("--batch", COUNT, "Rows that become durable together: one fsync each.", 1000)
+@option("--batch", COUNT, "Rows per commit to disk.", 1000)
 @json_option
 def add(
     collection: str,
@@ -85,9 +85,9 @@ def add(
     A FILE is an .npy, .npz, .fvecs, .bvecs, .ivecs, .hdf5, .h5, .parquet, .jsonl or .ndjson; - is
     standard input, as JSON Lines. It is read block by block, so it may be larger than memory.
 
-    Each batch is on the disk before the next is read. After an interruption, run the same command
-    again: rows whose id, vector and metadata are there already are left as they are. A row with an
-    id that belongs to something else is an error, unless --replace is given.
+    Each batch is on disk before the next is read. After an interruption, run the same command
+    again: rows that are stored with the same id, vector and metadata are skipped. A row whose id
+    belongs to another item is an error, unless --replace is given.
 
     \b
     Example:

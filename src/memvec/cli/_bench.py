@@ -25,7 +25,7 @@ _MEANINGS = {
 
 
 @click.command()
-@click.option("--profile", is_flag=True, help="Measure the table of costs that designs read.")
+@click.option("--profile", is_flag=True, help="Measure the table of costs.")
 @option(
     "--json",
     click.Path(dir_okay=False),
@@ -36,9 +36,9 @@ _MEANINGS = {
 def bench(profile: bool, json_file: str | None) -> None:
     """Measure this machine.
 
-    Builds never time anything: they design an index from a table of costs, the built-in one
-    unless another is passed. With --profile, this machine's table is measured in a few seconds, in
-    one thread, and shown beside the built-in one.
+    A build designs an index from a table of costs: the built-in one, unless another is passed.
+    --profile measures the table of this machine, in a few seconds and one thread, and prints it
+    beside the built-in one.
 
     \b
     Example:
@@ -46,7 +46,7 @@ def bench(profile: bool, json_file: str | None) -> None:
       memvec bench --profile --json machine.json
     """  # noqa: D301 - click wants the character itself, not its name
     if not profile:
-        raise click.UsageError("Missing option '--profile': nothing else is measured here.")
+        raise click.UsageError("Missing option '--profile'.")
     measured = profile_machine()
     Console().print(_table(measured, MachineCosts()))
     if json_file is not None:

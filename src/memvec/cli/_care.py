@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 import memvec
+from memvec import cluster
 from memvec.cli._options import collection_argument, json_option
 from memvec.cli._output import echo, echo_json
 from memvec.collection import check_collection, repair_collection
@@ -24,11 +25,10 @@ FOUND_WRONG = 3
 @click.argument("folder", type=click.Path(exists=True, file_okay=False), metavar="COLLECTION|INDEX")
 @json_option
 def check(folder: str, as_json: bool) -> None:
-    """Read all files of a collection or index; compare checksums.
+    """Compare the checksums of all files of a collection or an index.
 
-    The folder is only read. Others may read and write it meanwhile.
-
-    Exit code 3 says that something is damaged.
+    Nothing is changed. Readers and a writer may use the folder at the same time. Exit code 3 means
+    that something is damaged.
 
     \b
     Example:
@@ -44,11 +44,15 @@ def check(folder: str, as_json: bool) -> None:
 
 
 def _checked(folder: str) -> CheckReport:
-    if kind_of(Path(folder)) is Kind.LIBRARY:
+    kind = kind_of(Path(folder))
+    if kind is Kind.LIBRARY:
         raise click.UsageError(
             f"{folder} is a library of photographs: check its folders 'collection' and "
             "'descriptor' one after the other."
         )
+    if kind is Kind.SHARDS:
+        with cluster.open(folder, local=True, read_only=True, partial=True) as shards:
+            return shards.check()
     for check_one in (check_saved, check_collection):
         with suppress(IndexNotFoundError):
             return check_one(folder)
@@ -59,13 +63,11 @@ def _checked(folder: str) -> CheckReport:
 @collection_argument
 @json_option
 def repair(collection: str, as_json: bool) -> None:
-    """Make a damaged collection usable again, and say what was done.
+    """Repair a damaged collection and print what was done.
 
-    Segments are rebuilt from their vectors where those are whole; what is damaged beyond that is
-    dropped together with its items, and its files go to the folder `lost` in the collection. Copy
-    the folder first if it matters.
-
-    Exit code 3 says that items were lost.
+    Segments whose vectors are intact are rebuilt. Other damaged segments are dropped together with
+    their items, and their files are moved to the folder `lost` in the collection. Copy the folder
+    first if it matters. Exit code 3 means that items were lost.
 
     \b
     Example:
@@ -84,13 +86,13 @@ def repair(collection: str, as_json: bool) -> None:
 
 @click.command()
 @collection_argument
-@click.option("--seal", is_flag=True, help="Only make a segment of the vectors that wait.")
+@click.option("--seal", is_flag=True, help="Only make a segment of the waiting vectors.")
 @json_option
 def compact(collection: str, seal: bool, as_json: bool) -> None:
-    """Make one segment of everything, without what was deleted.
+    """Merge everything into one segment, without deleted items.
 
-    Vectors are assigned to units anew, and the promise is calibrated anew. Readers go on
-    meanwhile.
+    Vectors are assigned to new units, and searches are calibrated again. Readers are not
+    interrupted.
 
     \b
     Example:

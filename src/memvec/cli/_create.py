@@ -17,6 +17,7 @@ from memvec.cli._options import (
     SHARE,
     json_option,
     level_choice,
+    named,
     option,
     radius_option,
 )
@@ -53,7 +54,7 @@ def _config(
 @option(
     "--similarity",
     COSINE,
-    "Cosine α₀ that it is designed for; searches may ask for others. Without it: 0.7.",
+    "Cosine α₀ to design for; searches may ask for others. Without it: 0.7.",
 )
 @option(
     "--metric",
@@ -65,29 +66,29 @@ def _config(
 @option(
     "--dtype",
     click.Choice(ROW_TYPES),
-    "What vectors are stored in; scores are those of the stored vectors.",
+    "Type that vectors are stored in; scores are those of the stored vectors.",
     "float32",
 )
 @option("--miss-rate", SHARE, "Share ε of the matches that searches may miss.", 0.01)
 @option(
     "--guarantee",
     level_choice,
-    "What searches promise that do not ask for a level themselves.",
+    "Level of the promise, for searches that name none.",
     "expected",
 )
-@option("--confidence", SHARE, "Of high_probability.", 0.95)
+@option("--confidence", SHARE, "Confidence of high_probability.", 0.95)
 @option(
     "--promise-at",
     COSINE,
-    "A similarity that high_probability may be asked for; repeatable, all are promised at "
+    "Cosine at which high_probability may be asked for; repeatable, and all are promised at "
     "once. Without it: --similarity.",
     name="similarities",
     multiple=True,
 )
 @option(
     "--seal-at",
-    click.IntRange(0),
-    "So many waiting vectors become a segment; 0 leaves it to `memvec compact`.",
+    named("count", click.IntRange(0)),
+    "Make a segment when this many vectors wait; 0 leaves it to `memvec compact`.",
     10_000,
 )
 @click.option(
@@ -95,7 +96,7 @@ def _config(
     metavar="NAME=VALUE",
     multiple=True,
     callback=_config,
-    help="A field of memvec.IndexConfig: how segments are built. May be repeated.",
+    help="Field of memvec.IndexConfig, for building segments; repeatable.",
 )
 @json_option
 def create(
@@ -113,7 +114,7 @@ def create(
     config: IndexConfig | None,
     as_json: bool,
 ) -> None:
-    """Create an empty collection: a folder, COLLECTION.
+    """Create an empty collection, the folder COLLECTION.
 
     \b
     Example:

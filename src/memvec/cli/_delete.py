@@ -32,8 +32,8 @@ from memvec.cli._output import echo, echo_json
     metavar="FILE",
 )
 @where_option
-@click.option("--missing-ok", is_flag=True, help="Leave out ids that do not exist.")
-@click.option("--dry-run", is_flag=True, help="Only say how many would be deleted.")
+@click.option("--missing-ok", is_flag=True, help="Ignore ids that do not exist.")
+@click.option("--dry-run", is_flag=True, help="Only print how many items would be deleted.")
 @json_option
 def delete(
     collection: str,
@@ -46,9 +46,9 @@ def delete(
 ) -> None:
     """Delete items by ID or by filter, all or none of them.
 
-    They are not found any more when the command returns; their space is freed by `memvec compact`.
-    An ID of digits is the integer if there is one, and otherwise the text. In double quotes it is
-    always a text, as JSON has it: "7", "two\\nlines", or "" for the empty one.
+    When the command returns, searches no longer find them; `memvec compact` frees their space. An
+    ID of digits is an integer if such an item exists, and a text otherwise. In double quotes it is
+    always a text, written as in JSON: "7", "two\\nlines", or "" for the empty one.
 
     \b
     Example:

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from memvec.cli._demo_page import show_page
 from memvec.cli._demo_picture import ScorePicture
-from memvec.cli._options import COSINE, option
+from memvec.cli._options import COSINE, PORT, SEED, named, option
 from memvec.evaluation import SAMPLE_SIZE, Misses, Sample, count_misses, exact_range, load_sample
 from memvec.index import Index, self_join
 from memvec.matches import Matches
@@ -34,16 +34,18 @@ _ROUNDS = 5
 @option("--similarity", COSINE, "Find everything with at least this cosine.", 0.6)
 @option(
     "--miss-rate",
-    click.FloatRange(0, 0.5, min_open=True, max_open=True),
+    named("share", click.FloatRange(0, 0.5, min_open=True, max_open=True)),
     "The share of matches that may be missed.",
     0.01,
 )
-@click.option("--picture", type=click.Path(path_type=Path), help="Draw the scores, as an SVG file.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--picture", type=click.Path(path_type=Path), help="Draw the scores in this SVG file."
+)
+@option("--seed", SEED, "Seed of the draw of the queries.", 0)
 @click.option(
     "--page", is_flag=True, help="Show the sample in a browser instead; needs memvec[server]."
 )
-@option("--port", click.IntRange(0, 65535), "Port of the page; 0 takes one that is free.", 8765)
+@option("--port", PORT, "Port of the page; 0 takes a free one.", 8765)
 def demo(
     similarity: float, miss_rate: float, picture: Path | None, seed: int, page: bool, port: int
 ) -> None:

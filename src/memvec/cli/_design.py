@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from memvec.cli._chart import Points, draw_chart
-from memvec.cli._options import option
+from memvec.cli._options import named, option
 from memvec.cli._output import echo, writing
 from memvec.display import new_figure
 from memvec.theory import Design, cost_curve, optimal_design
@@ -47,17 +47,22 @@ def _plot_target(
 
 
 @click.command()
-@option("--dim", click.IntRange(2, _LARGEST_DIM), "Dimension d of the vectors.", required=True)
+@option(
+    "--dim",
+    named("count", click.IntRange(2, _LARGEST_DIM)),
+    "Dimension d of the vectors.",
+    required=True,
+)
 @option(
     "--similarity",
-    float,
+    named("cosine", click.types.FloatParamType()),
     "Cosine α₀ above which everything should be found, in (0, 1].",
     required=True,
     callback=_similarity,
 )
 @option(
     "--miss-rate",
-    float,
+    named("share", click.types.FloatParamType()),
     "Share ε of the matches at that cosine that may be missed, in (0, 1).",
     0.01,
     callback=_miss_rate,
@@ -75,17 +80,16 @@ def _plot_target(
 def design(dim: int, similarity: float, miss_rate: float, as_json: bool, plot: str | None) -> None:
     """Print the best unit size and its cost for uniform vectors.
 
-    The vectors are uniform on the sphere. A memory unit sums up n of them by one. Large units mean
-    fewer tests but more false alarms; the unit size n* makes the expected cost, 1/n + P_fp(n) of
-    the exhaustive search, least. The threshold misses the stated share of the matches at the stated
-    cosine.
+    One memory vector represents a unit of n vectors, uniform on the sphere. Large units mean fewer
+    tests but more false positives; the unit size n* minimises the expected cost, 1/n + P_fp(n) of
+    an exhaustive search. The threshold misses the stated share of the matches at the stated cosine.
 
     \b
     Example:
       memvec design --dim 1000 --similarity 0.7 --miss-rate 0.01
       memvec design --dim 1000 --similarity 0.7 --plot cost.png
 
-    Real data rarely fills its dimension: give --dim its effective dimension
+    Real data has a lower effective dimension: give that as --dim
     (memvec.theory.effective_dimension).
     """  # noqa: D301 - click wants the character itself, not its name
     designs: dict[str, Design] = {

@@ -37,12 +37,12 @@ def _target(context: click.Context, parameter: click.Parameter, value: str) -> s
 @click.argument("target", callback=_target, metavar="FILE")
 @where_option
 def export(collection: str, target: str, where: dict[str, Any] | None) -> None:
-    """Write all items, in the order they came, into FILE.
+    """Write all items to FILE, in the order they were added.
 
-    It ends in .jsonl (or is -, standard output): ids, vectors and metadata; in .parquet: the same,
-    the metadata as JSON; in .npy: vectors only. `memvec add` reads them all back; vectors are
-    written as they are stored, with norm 1. The file appears when it is complete. What is written
-    is for programs already, so there is no --json.
+    The suffix of FILE selects the format: .jsonl (or -, standard output) holds ids, vectors and
+    metadata; .parquet the same, with the metadata as JSON; .npy vectors only. Vectors are written
+    as they are stored, with norm 1, and `memvec add` reads all formats back. FILE appears when it
+    is complete.
 
     \b
     Example:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import click
 
 from memvec.checks import counted
-from memvec.cli._options import COSINE, COUNT, FOLDER, json_option, option, options
+from memvec.cli._options import COSINE, COUNT, FOLDER, json_option, named, option, options
 from memvec.cli._output import echo, writing
 from memvec.images import (
     SIFT_DIM,
@@ -41,7 +41,7 @@ from memvec.progress import on_terminal
 from memvec.storage import Kind, check_kind
 from memvec.types import Float32Array
 
-# By the tables of docs/images.md: where copies of a photograph are, and where few others are. Who
+# By docs/benchmarks-photographs.md: where copies of a photograph are, and where few others are. Who
 # looks for one photograph sees what is wrong at a glance; groups should hold copies alone.
 _SIMILARITY = 0.5
 _COPY_SIMILARITY = 0.55
@@ -73,7 +73,7 @@ _html = option(
 )
 _megapixels = option(
     "--max-megapixels",
-    click.FloatRange(0.001),
+    named("size", click.FloatRange(0.001)),
     "Skip larger photographs before they are decoded.",
     89.0,
 )
@@ -83,28 +83,28 @@ _making = options(
     option(
         "--onnx",
         click.Path(exists=True, dir_okay=False),
-        "Describe by the ONNX model of this config (.toml or .json).",
+        "Describe photographs by the ONNX model of this configuration (.toml or .json).",
     ),
     option("--learn-from", FOLDER, "Learn a descriptor from the photographs in this folder."),
     option(
         "--kind",
         click.Choice(_DESCRIPTORS),
-        "Descriptor to learn; triangulation without it. Learns from FOLDER without --learn-from.",
+        "Descriptor to learn, from --learn-from or else from FOLDER. Without it: triangulation.",
     ),
     option(
         "--words",
-        click.IntRange(2),
-        "Words of the vocabulary to learn. Without it: 16 for triangulation, 64 for vlad.",
+        named("count", click.IntRange(2)),
+        "Size of the vocabulary to learn. Without it: 16 for triangulation, 64 for vlad.",
     ),
     option(
         "--aggregation",
         click.Choice(["sum", "democratic"]),
-        "How local descriptors are added up; sum without it. Democratic lets each weigh alike.",
+        "How local descriptors are added up. Without it: sum. Democratic gives each equal weight.",
     ),
     option(
         "--power",
-        click.FloatRange(0, 1, min_open=True),
-        "Exponent of the power law; 0.5 without it, and 1 leaves vectors as they are.",
+        named("exponent", click.FloatRange(0, 1, min_open=True)),
+        "Exponent of the power law; 1 turns it off. Without it: 0.5.",
     ),
     _megapixels,
     json_option,
@@ -113,7 +113,7 @@ _making = options(
 
 @click.group()
 def images() -> None:
-    """Search photographs by photographs, and find copies.
+    """Search photographs by photographs and find copies.
 
     \b
     Example:
@@ -126,9 +126,9 @@ def images() -> None:
 @images.command("index")
 @click.argument("folder", type=FOLDER)
 @_making
-@option("--similarity", COSINE, f"Cosine to design a new library for; {_SIMILARITY} without it.")
+@option("--similarity", COSINE, f"Cosine to design a new library for. Without it: {_SIMILARITY}.")
 def index_command(folder: str, as_json: bool, **given: Any) -> None:
-    """Take the photographs of FOLDER into a library, or bring it up to date.
+    """Index the photographs of FOLDER in a library, or update the library.
 
     The first call makes the library. Its descriptor is the one that comes with memvec, unless
     another is named or learned. Files that cannot be read are reported.
@@ -155,8 +155,8 @@ def index_command(folder: str, as_json: bool, **given: Any) -> None:
 @images.command("search")
 @click.argument("photo", type=click.Path(exists=True, dir_okay=False))
 @_library
-@option("--similarity", COSINE, "Find all above this cosine; above that of the library without it.")
-@option("-k", COUNT, "Find this many instead, the most similar ones.")
+@option("--similarity", COSINE, "Find all above this cosine. Without it: that of the library.")
+@option("-k", COUNT, "Find this many of the most similar instead.")
 @_megapixels
 @_html
 @json_option
@@ -204,7 +204,7 @@ def search_command(
 @option(
     "--groups",
     click.Choice(["star", "components"]),
-    "Group what is like the first of a group, or all that chains of pairs connect.",
+    "Group photographs similar to the first of a group, or all that chains of pairs connect.",
     "star",
 )
 @_html
@@ -215,7 +215,7 @@ def duplicates_command(
     groups: Literal["star", "components"],
     **given: Any,
 ) -> None:
-    """Find photographs of FOLDER that are copies of each other, or nearly.
+    """Find copies and near-copies among the photographs of FOLDER.
 
     The library is made or brought up to date first, as by `memvec images index`.
 
@@ -250,7 +250,7 @@ def _promise(found: PhotoHits | PhotoDuplicates) -> str:
     """Return the certificate, and that it is about vectors."""
     return (
         f"The promise is about vectors, not about what photographs show:\n{found.certificate}\n"
-        "docs/images.md tells how many changed copies are found, by kind of change."
+        "docs/benchmarks-photographs.md tells how many changed copies are found, by kind of change."
     )
 
 

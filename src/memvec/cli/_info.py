@@ -35,7 +35,7 @@ _SIMILARITIES = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 def info(collection: str, as_json: bool) -> None:
     """Print sizes, segments, units, and what searches promise.
 
-    The imbalance is the paper's factor: 1 for units of equal size.
+    Imbalance is the paper's factor: 1 for units of equal size.
 
     \b
     Example:
@@ -142,13 +142,13 @@ def _certificate(collection: Collection, similarity: float | None, **asked: Any)
 @option(
     "--similarity",
     COSINE,
-    "Cosine α₀ to tell the promise for; repeatable. Without it, that of the collection and "
+    "Cosine α₀ to print the promise for; repeatable. Without it: that of the collection and "
     "some others.",
     multiple=True,
 )
 @promise_options()
 @click.option(
-    "--renew", is_flag=True, help="Compact first: draw the calibration queries and units anew."
+    "--renew", is_flag=True, help="Compact first, with new units and new calibration queries."
 )
 @json_option
 def calibrate(
@@ -156,9 +156,9 @@ def calibrate(
 ) -> None:
     """Print what searches promise at several similarities.
 
-    The table also shows the evidence. Each similarity is solved for itself on the calibration
-    queries of all segments. Where there are too few of them, the level is lower than asked. Asking
-    for a level with --guarantee that cannot be supported is an error, which says what is lacking.
+    The table also shows the evidence. Each similarity is calibrated separately, on the calibration
+    queries of all segments. If there are too few of them, the level is lower than asked. A level
+    named by --guarantee that the evidence does not support is an error.
 
     \b
     Example:

@@ -44,7 +44,7 @@ class _Group(click.Group):
             vars(error)["message"] = printable(error.message)
             raise
         except KeyboardInterrupt:
-            echo("Interrupted. What was acknowledged is kept.", err=True)
+            echo("Interrupted. Acknowledged changes are kept.", err=True)
             sys.exit(INTERRUPTED)
         except (MemvecError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
@@ -87,10 +87,10 @@ def main() -> None:
     \b
     Exit codes:
       0    done
-      1    an error: a damaged or missing file, a collection that someone else writes
-      2    a flag or an argument cannot be used; the message names it
+      1    error: a damaged or missing file, a collection that another process writes
+      2    invalid flag or argument; the message names it
       3    check found damage; measure found more missed than promised; repair lost items
-      130  interrupted; what was acknowledged before is kept
+      130  interrupted; acknowledged changes are kept
     """  # noqa: D301 - click wants the character itself, not its name
 
 

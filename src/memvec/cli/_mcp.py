@@ -15,7 +15,7 @@ from memvec.cli._options import FOLDER, option
     "--encoder", str, "module:function that returns a vector for a text; allows queries by text."
 )
 def mcp(folder: str, encoder: str | None) -> None:
-    """Offer a collection, or all of a folder, to assistants as tools (Model Context Protocol).
+    """Offer collections to assistants as tools (MCP).
 
     The server speaks on stdin and stdout; an assistant starts it. Its tools are collections,
     search, range, explain and duplicates. Collections are opened to be read.

@@ -13,6 +13,8 @@ import memvec
 from memvec import Collection
 from memvec.cli._care import FOUND_WRONG
 from memvec.cli._options import (
+    COUNT,
+    SEED,
     Id,
     blocks_of,
     collection_argument,
@@ -38,19 +40,19 @@ _ITEMS_DRAWN = 1000
     "--queries",
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
-    help="Search for the vectors of this file; for items of the collection without it.",
+    help="Queries to search for. Without it: items of the collection.",
 )
 @click.option(
     "--sample",
-    type=click.IntRange(1),
+    type=COUNT,
     metavar="N",
-    help=f"Compare N searches, drawn at random. Without it: all of FILE, or {_ITEMS_DRAWN:,} of "
-    "the items.",
+    help=f"Number of queries to compare, drawn at random. Without it: all of FILE, or "
+    f"{_ITEMS_DRAWN:,} items.",
 )
 @similarity_option
 @promise_options()
 @where_option
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the draw.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the draw.")
 @json_option
 def measure(
     collection: str,
@@ -60,12 +62,11 @@ def measure(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Print the miss rate seen: compare with the exhaustive search.
+    """Measure the miss rate: compare with the exhaustive search.
 
-    Give your own queries by --queries. Items are easier queries than new vectors, since units were
-    built from them. An item does not count as its own match.
-
-    Exit code 3 says that more is missed than is promised, beyond what chance explains.
+    Give your own queries with --queries. Items are easier queries than new vectors, since units are
+    built from them. An item is not counted as its own match. Exit code 3 means that more is missed
+    than promised, beyond what chance explains.
 
     \b
     Example:

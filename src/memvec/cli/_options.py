@@ -23,11 +23,20 @@ from memvec.types import Float32Array
 Command = Callable[..., Any]
 Id = int | str
 
+
+def named(name: str, kind: Any) -> Any:
+    """Return the type of an option under the name that help and errors show."""
+    kind.name = name
+    return kind
+
+
 STDIN = "-"
-COUNT = click.IntRange(1)
-COSINE = click.FloatRange(0, 1, min_open=True)
-RADIUS = click.FloatRange(0, math.sqrt(2), max_open=True)
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+COUNT = named("count", click.IntRange(1))
+COSINE = named("cosine", click.FloatRange(0, 1, min_open=True))
+RADIUS = named("distance", click.FloatRange(0, round(math.sqrt(2), 5), max_open=True))
+SHARE = named("share", click.FloatRange(0, 1, min_open=True, max_open=True))
+SEED = named("seed", click.IntRange(0))
+PORT = named("port", click.IntRange(0, 65535))
 FOLDER = click.Path(exists=True, file_okay=False)
 # Of an integer of 64 bits. Python refuses to read integers of some thousand digits.
 _MOST_DIGITS = 19
@@ -85,13 +94,13 @@ def _known_file(
 collection_argument = click.argument("collection", type=FOLDER, metavar="COLLECTION")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 radius_option = option(
-    "--radius", RADIUS, "Distance, in place of --similarity, where the metric is euclidean."
+    "--radius", RADIUS, "Distance, in place of --similarity, if the metric is euclidean."
 )
 similarity_option = options(
     option(
         "--similarity",
         COSINE,
-        "Cosine α₀ above which everything is found; that of the collection without it.",
+        "Cosine α₀ above which everything is found. Without it: that of the collection.",
     ),
     radius_option,
 )
@@ -99,40 +108,43 @@ where_option = click.option(
     "--where",
     metavar="JSON",
     callback=_parsed_filter,
-    help="""Only items whose metadata passes, such as '{"year": {"$gte": 2020}}'.""",
+    help="""Only items whose metadata passes this filter, such as '{"year": {"$gte": 2020}}'.""",
 )
 level_choice = click.Choice(["model", "expected", "high_probability", "exact"])
 
 
-def promise_options(miss_rate: str = "", level: str = "", confidence: str = "") -> Command:
-    """Return the options of a promise; the texts add what holds where there is no collection."""
+def promise_options(
+    miss_rate: str = "that of the collection",
+    level: str = "that of the collection",
+    confidence: str = "that of the collection",
+) -> Command:
+    """Return the options of a promise; the texts say what holds without them."""
     return options(
         option(
             "--miss-rate",
             SHARE,
-            "Share ε of the matches that may be missed; that of the collection without it"
-            f"{miss_rate}.",
+            f"Share ε of the matches that may be missed. Without it: {miss_rate}.",
         ),
         option(
             "--guarantee",
             level_choice,
-            "What the answer must promise; exact misses nothing. Without it: the level of the "
-            f"collection{level}, or what the evidence supports.",
+            "Level that the answer must promise; exact misses nothing. Without it: "
+            f"{level}, or a lower one if the evidence is too little.",
         ),
         option(
             "--confidence",
             SHARE,
-            f"Of high_probability; that of the collection without it{confidence}.",
+            f"Confidence of high_probability. Without it: {confidence}.",
         ),
     )
 
 
 def limit_option(default: int) -> Command:
     """Return the option of how much a table shows."""
-    return option("--limit", COUNT, "Rows of the table; JSON has all.", default)
+    return option("--limit", COUNT, "Most rows to print in the table; JSON has all.", default)
 
 
-threads_option = option("--threads", COUNT, "Threads that share the work; all cores without it.")
+threads_option = option("--threads", COUNT, "Number of threads. Without it: all cores.")
 field_options = options(
     click.option(
         "--vectors",
@@ -146,15 +158,15 @@ field_options = options(
         "--ids",
         "--id",
         metavar="NAME",
-        help="Array, dataset, column or key of the ids. Without it: id or ids, if there.",
+        help="Array, dataset, column or key of the ids. Without it: id or ids, if present.",
     ),
     click.option(
         "--metadata",
         metavar="NAME",
         multiple=True,
-        help="Array, dataset, column or key that becomes a value of the metadata, under its own "
-        "name; repeat it for several, * stands for all others. What is null or NaN is left out. "
-        "Without it: metadata, if there, which holds whole objects.",
+        help="Array, dataset, column or key to store as metadata, under its own name; repeatable, "
+        "* stands for all others. Null and NaN are left out. Without it: metadata, if present, "
+        "which holds whole objects.",
     ),
 )
 file_path = click.Path(exists=True, dir_okay=False, allow_dash=True)

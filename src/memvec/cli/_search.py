@@ -52,7 +52,7 @@ _asking = options(
         "--like",
         multiple=True,
         metavar="ID",
-        help="Query with the vector of the item of this id; repeatable.",
+        help="Use the vector of the item with this id as a query; repeatable.",
     ),
     click.option("--vectors", "field", metavar="NAME", help="Field of QUERIES with the vectors."),
     where_option,
@@ -64,7 +64,7 @@ _answering = options(
         "--show",
         multiple=True,
         metavar="NAME",
-        help="Also print this value of the metadata; * prints all of it. Repeatable.",
+        help="Also print this metadata field; * prints all. Repeatable.",
     ),
     json_option,
 )
@@ -76,7 +76,7 @@ _answering = options(
 @option(
     "--fuse",
     click.Choice(["pinv", "sum"]),
-    "Make one query of all: more like these. pinv lets each count alike.",
+    "Combine all queries into one: more like these. pinv gives each the same weight.",
 )
 @limit_option(100)
 @_answering
@@ -123,8 +123,8 @@ def search(
 @click.option(
     "--lines",
     is_flag=True,
-    help="Print one line of JSON a match, as they are found: no table, no certificate. Without "
-    "--json, --limit and --show.",
+    help="Print one line of JSON per match as it is found, without table and certificate. Not "
+    "with --json, --limit or --show.",
 )
 @_answering
 def range_command(

@@ -8,54 +8,56 @@ from typing import Any
 
 import click
 
-from memvec.cli._options import FOLDER, json_option, option
+from memvec.cli._options import FOLDER, PORT, json_option, option
 from memvec.cli._output import echo, echo_json, print_table
 
 _FILE = click.Path(dir_okay=False, path_type=Path)
-_PORT = click.IntRange(0, 65535)
 
 
 @click.command()
 @click.argument("folder", type=FOLDER, metavar="FOLDER")
 @option(
-    "--host", str, "Address to listen at; one that others can reach needs --key-file.", "127.0.0.1"
+    "--host",
+    str,
+    "Address to listen on; one that other machines can reach needs --key-file.",
+    "127.0.0.1",
 )
-@option("--port", _PORT, "Port to listen at; 0 takes one that is free.", 8765)
-@option("--key-file", _FILE, "Keys of `memvec keys create`; every request needs one then.")
+@option("--port", PORT, "Port to listen on; 0 takes a free one.", 8765)
+@option("--key-file", _FILE, "File of `memvec keys create`; with it, every request needs a key.")
 @click.option("--read-only", is_flag=True, help="Refuse all changes.")
 @option(
     "--allow-host",
     str,
-    "A name by which clients call the server, behind a proxy; repeatable.",
+    "Host name of the server behind a proxy; repeatable.",
     name="hosts",
     multiple=True,
 )
 @option(
     "--cors-origin",
     str,
-    "A web page elsewhere that may use the server; repeatable.",
+    "Origin of a web page elsewhere that may use the server; repeatable.",
     name="origins",
     multiple=True,
 )
 @option(
     "--encoder",
     str,
-    "Makes vectors of what people type or drop: images, the configuration of "
+    "Turns typed texts or dropped photographs into vectors: images, the configuration of "
     "an ONNX model, or module:function.",
 )
 @option(
     "--photos",
     click.Path(exists=True, file_okay=False, path_type=Path),
-    "Folder of the photographs that items name by their metadata path, or by their id.",
+    "Folder of photographs. Items name them by the metadata field path, or by their id.",
 )
 @option(
     "--qdrant",
-    _PORT,
-    "Also answer clients of Qdrant, at this port; 0 takes one that is free.",
+    PORT,
+    "Also answer clients of Qdrant on this port; 0 takes a free one.",
     name="qdrant_port",
 )
 def serve(folder: str, qdrant_port: int | None, **options: Any) -> None:
-    """Serve all collections of a folder over HTTP, with a page for the browser.
+    """Serve all collections of a folder over HTTP.
 
     The page is at http://127.0.0.1:8765, the API below /v1, its description at /docs. One JSON
     object a request goes to stderr.
@@ -74,7 +76,7 @@ def serve(folder: str, qdrant_port: int | None, **options: Any) -> None:
 
 @click.group()
 def keys() -> None:
-    """Make, list and revoke the keys of a server."""
+    """Create, list and revoke the keys of a server."""
 
 
 key_file_option = option(
@@ -84,11 +86,13 @@ key_file_option = option(
 
 @keys.command()
 @key_file_option
-@option("--scope", click.Choice(["read", "write"]), "What the key opens; write reads, too.", "read")
-@option("--note", str, "Whose key it is.", "")
+@option(
+    "--scope", click.Choice(["read", "write"]), "What the key allows; write includes read.", "read"
+)
+@option("--note", str, "Owner or purpose of the key.", "")
 @json_option
 def create(key_file: Path, scope: Any, note: str, as_json: bool) -> None:
-    """Make a key. It is shown once, and cannot be shown again.
+    """Create a key. It is printed once and cannot be printed again.
 
     \b
     Example:
@@ -108,7 +112,7 @@ def create(key_file: Path, scope: Any, note: str, as_json: bool) -> None:
 @key_file_option
 @json_option
 def list_keys(key_file: Path, as_json: bool) -> None:
-    """List the keys, without what opens.
+    """List the keys, without their secrets.
 
     \b
     Example:
@@ -133,7 +137,7 @@ def list_keys(key_file: Path, as_json: bool) -> None:
 @click.argument("name", metavar="ID")
 @key_file_option
 def revoke(name: str, key_file: Path) -> None:
-    """Let a key open nothing from now on; servers that run see it at once.
+    """Revoke a key; running servers refuse it at once.
 
     \b
     Example:

@@ -46,16 +46,7 @@ class DescriptorCache:
         self._dim = descriptor.dim
         self._lock = threading.Lock()
         try:
-            self._connection = sqlite3.connect(
-                self._path, timeout=_WAIT_SECONDS, check_same_thread=False, isolation_level=None
-            )
-            # A lost cache costs time, not data: no need to wait for the disk at each vector.
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute(
-                "CREATE TABLE IF NOT EXISTS vectors (model TEXT, content TEXT, vector BLOB, "
-                "PRIMARY KEY (model, content)) WITHOUT ROWID"
-            )
+            self._connection = _connect(self._path)
         except sqlite3.Error as error:
             raise self._damaged(error) from None
 
@@ -98,3 +89,21 @@ class DescriptorCache:
         return FileFormatError(
             f"{self._path} cannot be used as a cache ({error}); it may be deleted."
         )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        path, timeout=_WAIT_SECONDS, check_same_thread=False, isolation_level=None
+    )
+    try:
+        # A lost cache costs time, not data: no need to wait for the disk at each vector.
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(
+            "CREATE TABLE IF NOT EXISTS vectors (model TEXT, content TEXT, vector BLOB, "
+            "PRIMARY KEY (model, content)) WITHOUT ROWID"
+        )
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection

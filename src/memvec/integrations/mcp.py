@@ -10,7 +10,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,7 +84,9 @@ class Tools:
 
     def __init__(self, folder: Path, encoder: str | None = None) -> None:
         self._paths = _collections_in(folder)
-        self._encoder = None if encoder is None else _function(encoder)
+        self._encoder = (
+            None if encoder is None else checks.function_named(encoder, "encoder", "serve")
+        )
         self._opened: dict[str, Collection] = {}
         self._lock = threading.Lock()
 
@@ -259,16 +260,6 @@ def _collections_in(folder: Path) -> dict[str, Path]:
     if not found:
         raise IndexNotFoundError(f"{folder} is no collection, and there is none in it.")
     return found
-
-
-def _function(named: str) -> Encoder:
-    module, _, name = named.partition(":")
-    try:
-        found = getattr(import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        expected = "module:function, which returns a vector for a text"
-        raise checks.bad_value("encoder", "serve", expected, f"{named!r} ({error})") from None
-    return found  # type: ignore[no-any-return]
 
 
 @contextmanager

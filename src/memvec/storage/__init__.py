@@ -15,7 +15,15 @@ new. Nothing is ever pickled or unpickled.
 
 from memvec.storage import _disk as disk
 from memvec.storage._check import CheckReport, check_saved
-from memvec.storage._kinds import CATALOG, DESCRIPTOR, Kind, check_free, check_kind, kind_of
+from memvec.storage._kinds import (
+    CATALOG,
+    DESCRIPTOR,
+    SHARDS,
+    Kind,
+    check_free,
+    check_kind,
+    kind_of,
+)
 from memvec.storage._manifest import MANIFEST, FileSum
 from memvec.storage._mapping import OpenedFile, forget_pages, map_file
 from memvec.storage._read import MappedFolder, map_folder, open_folder
@@ -25,6 +33,7 @@ __all__ = [
     "CATALOG",
     "DESCRIPTOR",
     "MANIFEST",
+    "SHARDS",
     "CheckReport",
     "FileSum",
     "Kind",

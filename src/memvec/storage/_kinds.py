@@ -13,6 +13,7 @@ from memvec.storage._manifest import MANIFEST, read_manifest
 # The files that tell a kind from the others: each is the last that is written to a new folder.
 CATALOG = "catalog.sqlite"
 DESCRIPTOR = "descriptor"
+SHARDS = "cluster.json"
 
 
 class Kind(Enum):
@@ -23,6 +24,7 @@ class Kind(Enum):
     ========== =========== =========================================
     INDEX      ``.index``  ``manifest.json``
     COLLECTION ``.mv``     ``catalog.sqlite``
+    SHARDS                 ``cluster.json``
     LIBRARY    ``.photos`` ``descriptor/manifest.json``
     DESCRIPTOR             ``manifest.json`` that names a descriptor
     ========== =========== =========================================
@@ -35,6 +37,10 @@ class Kind(Enum):
     COLLECTION = (
         "a collection",
         "memvec.open opens it in Python, and `memvec range` searches it",
+    )
+    SHARDS = (
+        "a sharded collection",
+        "memvec.cluster.open opens it in Python, and `memvec check` checks it",
     )
     LIBRARY = (
         "a library of photographs",
@@ -68,6 +74,8 @@ def kind_of(path: Path) -> Kind | None:
     """
     if _disk.is_file(path / CATALOG):
         return Kind.COLLECTION
+    if _disk.is_file(path / SHARDS):
+        return Kind.SHARDS
     if _disk.is_file(path / DESCRIPTOR / MANIFEST):
         return Kind.LIBRARY
     if not _disk.is_file(path / MANIFEST):
