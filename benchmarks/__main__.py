@@ -191,6 +191,8 @@ def cluster_command(
 @click.option("--vectors", type=click.IntRange(65536), help="Measure an index of so many instead.")
 @click.option("--similarity", type=float, default=0.9, show_default=True, help="Of the index.")
 @click.option("--unit-size", type=click.IntRange(1, 64), help="Of the index; designed by default.")
+@click.option("--dim", type=click.IntRange(64, 2048), help="Structured vectors of so many entries.")
+@click.option("--joins/--no-joins", default=True, help="Whether the index joins itself.")
 @_rounds(5)
 def gpu_command(
     device: str,
@@ -200,13 +202,18 @@ def gpu_command(
     vectors: int | None,
     similarity: float,
     unit_size: int | None,
+    dim: int | None,
+    joins: bool,
     rounds: int,
 ) -> None:
     """Measure the kernels of a GPU, or an index there: build, one query, batches, self-join."""
-    from benchmarks import gpu, gpu_index  # the card is not needed by the others
+    from benchmarks import gpu, gpu_index, gpu_structured  # the card is not needed by the others
 
-    if vectors is not None:
-        gpu_index.run(vectors, similarity, unit_size, device)
+    if vectors is not None and dim is not None:
+        sizes = (8, 16, 32) if unit_size is None else (unit_size,)
+        gpu_structured.run(vectors, dim, similarity, sizes, device)
+    elif vectors is not None:
+        gpu_index.run(vectors, similarity, unit_size, device, joins=joins)
     else:
         gpu.run(device, rows, columns, scanned, rounds)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -105,6 +106,36 @@ _LARGEST_CLUSTER = 40
 MOST_IN_MEMORY = 1 << 28
 
 
+class Structure(NamedTuple):
+    """The law of structured vectors.
+
+    Attributes
+    ----------
+    clusters : tuple of (int, float)
+        Vectors of a cluster, and the share of the variance that its centre is.
+    own : float
+        The deviation of a vector from its centres.
+    deviation : float
+        How far apart these deviations are, in logarithms.
+    power, common : float
+        How fast the spectrum falls, and the length of the common part.
+    """
+
+    clusters: tuple[tuple[int, float], ...]
+    own: float
+    deviation: float
+    power: float
+    common: float
+
+
+def structure_of(n_vectors: int) -> Structure:
+    """Return the law of so many structured vectors."""
+    largest = n_vectors // _LARGEST_CLUSTER
+    clusters = tuple((max(1, min(size, largest)), share) for size, share in _CLUSTERS)
+    own = float(np.sqrt(1.0 - sum(share for _, share in _CLUSTERS)))
+    return Structure(clusters, own, _OWN_DEVIATION, _SPECTRUM_POWER, _COMMON)
+
+
 def structured_vectors(
     n_vectors: int, dim: int, seed: int = 0, rows: Float32Array | None = None
 ) -> Float32Array:
@@ -112,25 +143,23 @@ def structured_vectors(
 
     They are written to `rows` where it is given, which may be a mapped file.
     """
-    rng = np.random.default_rng(seed)
-    spectrum = np.arange(1, dim + 1, dtype=np.float32) ** -_SPECTRUM_POWER
+    rng, law = np.random.default_rng(seed), structure_of(n_vectors)
+    spectrum = np.arange(1, dim + 1, dtype=np.float32) ** -law.power
     spectrum /= np.linalg.norm(spectrum)
     common = rng.standard_normal(dim, dtype=np.float32)
-    common *= _COMMON / np.linalg.norm(common)
+    common *= law.common / np.linalg.norm(common)
     place = rng.permutation(n_vectors)
     if rows is None:
         rows = np.empty((n_vectors, dim), dtype=np.float32)
     centres = []
-    for size, share in _CLUSTERS:
-        held = max(1, min(size, n_vectors // _LARGEST_CLUSTER))
+    for held, share in law.clusters:
         drawn = _room((n_vectors // held + 1, dim))
         rng.standard_normal(dtype=np.float32, out=drawn)
         drawn *= spectrum * np.float32(np.sqrt(share))
         centres.append((held, drawn))
-    own = np.sqrt(1.0 - sum(share for _, share in _CLUSTERS))
     for start in range(0, n_vectors, 65536):
         block = rows[start : start + 65536]
-        factors = own * np.exp(_OWN_DEVIATION * rng.standard_normal(len(block)))
+        factors = law.own * np.exp(law.deviation * rng.standard_normal(len(block)))
         block[:] = rng.standard_normal(block.shape, dtype=np.float32) * spectrum
         block *= factors[:, np.newaxis].astype(np.float32)
         block += common

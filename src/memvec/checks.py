@@ -355,7 +355,7 @@ def _normalise_block(
     usable = np.isfinite(peak) & (peak > 0)
     if not usable.all():
         row = int(np.argmin(usable))
-        got = f"{_row_problem(float(peak[row]))} in row {first_row + row}"
+        got = f"{row_problem(float(peak[row]))} in row {first_row + row}"
         raise bad_value(name, where, "free of zero, NaN and infinite rows", got)
     # Dividing by the largest entry first keeps the squares away from overflow and underflow.
     wide /= peak[:, np.newaxis]
@@ -372,7 +372,8 @@ def _normalise_block(
     return norms
 
 
-def _row_problem(peak: float) -> str:
+def row_problem(peak: float) -> str:
+    """Return what is wrong with a row without a direction, by its largest magnitude."""
     if math.isnan(peak):
         return "NaN"
     return "only zeros" if peak == 0 else "an infinite value"
@@ -390,6 +391,7 @@ __all__ = [
     "numbers",
     "path",
     "real",
+    "row_problem",
     "similarity",
     "unit_queries",
     "unit_rows",

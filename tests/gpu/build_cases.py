@@ -5,6 +5,7 @@ import numpy as np
 import naive
 from memvec import Index, IndexConfig
 from memvec.evaluation import exact_range, exact_top_k
+from memvec.gpu import _build, _clusters
 
 DIM, SIMILARITY = 64, 0.8
 
@@ -35,6 +36,20 @@ def built(device, dtype="float32", **given):
         progress=False,
         **given,
     )
+
+
+def clustered(dtype, monkeypatch):
+    """An index of k-means units, of few rows in small clusters."""
+    monkeypatch.setattr(_build, "_LEAST_CLUSTERED", 1000)
+    monkeypatch.setattr(_clusters, "_CLUSTER_ROWS", 200)
+    monkeypatch.setattr(_clusters, "_MOST_ROWS", 250)
+    config = IndexConfig(assignment="kmeans", unit_size=4, reserve=300)
+    index = built("cuda", dtype, config=config)
+    sizes = np.diff(index.units.cascade.units.offsets)[:-1]
+    assert len(np.unique(sizes)) > 2
+    assert sizes.sum() == 1200
+    assert len(sizes) >= 300
+    return index
 
 
 def assert_built_well(index, folder):

@@ -154,6 +154,27 @@ def assert_takes_arrays(index, moved, on_card):
         moved.range_search(on_card(rows[:2, :3]))
 
 
+def assert_uploads_batches(dtype):
+    """Large batches of NumPy, which are scaled on the card, have the answers of the CPU."""
+    index, (rows, queries) = index_of("whole codes", dtype), rows_and_queries()
+    moved, batch = index.to("cuda"), np.concatenate([rows, queries])
+    assert moved.source.uploads(batch)
+    for some in (batch, 7 * batch.astype(np.float64), batch.astype(np.float16), batch[:, ::-1]):
+        assert_same(index.range_search(some, 0.75), moved.range_search(some, 0.75, shadow=1.0))
+    for other in (batch[:200], batch.astype(np.int32), batch.tolist(), np.ma.array(batch)):
+        assert not moved.source.uploads(other)
+    here, there = (one.range_search(batch, units=3) for one in (index, moved))
+    np.testing.assert_array_equal(here.ids, there.ids)
+    for wrong, problem in ((0, "only zeros"), (np.nan, "NaN"), (np.inf, "an infinite value")):
+        batch[5] = wrong
+        for one in (index, moved):
+            with pytest.raises(InvalidValueError, match=f"'queries' .* {problem} in row 5"):
+                one.range_search(batch, 0.75)
+    for one in (index, moved):
+        with pytest.raises(InvalidValueError, match="'queries'"):
+            one.range_search(batch[:, :5], 0.75)
+
+
 def one_range(index):
     _, queries = rows_and_queries()
     return index.range_search(queries[0], 0.75, shadow=0.0).ids.tolist()

@@ -1,10 +1,13 @@
 """Indexes built on a card of NumPy: the CPU opens them and gives the same answers."""
 
+import numpy as np
 import pytest
 
 from gpu import build_cases, numpy_card
 from memvec import Index, IndexConfig
+from memvec.constructions import memory_vectors
 from memvec.errors import DeviceMemoryError, InvalidValueError
+from memvec.gpu import _truth
 
 
 @pytest.fixture
@@ -15,6 +18,32 @@ def card(monkeypatch):
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_built_index_answers_like_its_saved_copy(card, tmp_path, dtype):
     build_cases.assert_built_well(build_cases.built("cuda", dtype), tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_index_of_kmeans_units_answers_like_its_saved_copy(card, monkeypatch, tmp_path, dtype):
+    index = build_cases.clustered(dtype, monkeypatch)
+    build_cases.assert_built_well(index, tmp_path)
+    again = build_cases.clustered(dtype, monkeypatch)
+    np.testing.assert_array_equal(index.source.moved.rows.places, again.source.moved.rows.places)
+
+
+def test_kmeans_units_are_solved_like_those_of_the_cpu(card, monkeypatch):
+    units = build_cases.clustered("float32", monkeypatch).units.cascade.units
+    inside = units.offsets[: units.n_tested + 1]
+    expected = memory_vectors(units.vectors[: inside[-1]], inside)
+    np.testing.assert_allclose(units.unit_vectors, expected, atol=2e-3)
+    labels = np.repeat(np.arange(units.n_tested), np.diff(units.offsets)[:-1])
+    scores = (units.vectors[: len(labels)] * units.unit_vectors[labels]).sum(axis=1)
+    sizes = np.bincount(labels)
+    np.testing.assert_allclose(np.bincount(labels, scores) / sizes, units.means, atol=1e-4)
+    spread = np.bincount(labels, (scores - units.means[labels]) ** 2) / sizes
+    np.testing.assert_allclose(spread, units.variances, atol=1e-4)
+
+
+def test_truth_of_like_rows_that_lie_together_needs_no_more_room(card, monkeypatch, tmp_path):
+    monkeypatch.setattr(_truth, "_ROOM", 3000)
+    build_cases.assert_built_well(build_cases.built("cuda"), tmp_path)
 
 
 def test_build_that_does_not_fit_says_what_it_needs(card, monkeypatch):

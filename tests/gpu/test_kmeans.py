@@ -31,7 +31,7 @@ def test_memory_vectors_are_those_of_the_cpu(card):
 def test_empty_units_take_the_rows_that_fit_worst(card):
     rng = np.random.default_rng(2)
     rows = naive.unit_rows(rng.standard_normal((60, 8)))
-    nearest = _kmeans._Nearest(numpy_card.on_card(rows), card)
+    nearest = _kmeans.NearestUnits(numpy_card.on_card(rows), card)
     nearest.labels[:] = rng.integers(0, 20, 60) // 2 * 2
     nearest.best[:] = rng.random(60)
     expected = nearest.labels.get().astype(np.int64)

@@ -19,7 +19,7 @@ from memvec.errors import (
     InvalidValueError,
     MissingExtraError,
 )
-from memvec.gpu._kmeans import _Nearest
+from memvec.gpu._kmeans import NearestUnits
 from memvec.gpu._solve import solve_grams
 from memvec.gpu._units import rows_on_card
 from memvec.kernels import StoredRows, canonical_score_pairs
@@ -281,7 +281,8 @@ def test_stored_rows_are_those_of_the_cpu(card, cupy, dtype, given, dim):
 def test_rows_without_a_direction_are_refused_with_their_number(card, cupy, wrong):
     rows = cupy.ones((10, 64), dtype=np.float32)
     rows[7] = wrong
-    with pytest.raises(InvalidValueError, match="'vectors' .* such a row at 107"):
+    problem = {0.0: "only zeros", np.inf: "an infinite value"}.get(wrong, "NaN")
+    with pytest.raises(InvalidValueError, match=f"'vectors' .* {problem} in row 107"):
         gpu.store_rows(rows, "int8", card, "test", first_row=100)
     with pytest.raises(InvalidTypeError, match="'vectors' .* float64. Got int32"):
         gpu.store_rows(rows[:5].astype(np.int32), "int8", card, "test")
@@ -319,7 +320,7 @@ def test_nearest_unit_is_that_of_the_twin(card, cupy, n_units):
     rows = naive.unit_rows(rng.standard_normal((1000, 64)))
     vectors = naive.unit_rows(rng.standard_normal((n_units, 64)))
     vectors[3] = vectors[1]  # the first of equal ones is taken
-    nearest = _Nearest(cupy.asarray(rows), card)
+    nearest = NearestUnits(cupy.asarray(rows), card)
     nearest.see(cupy.asarray(vectors), 0)
     scores = rows @ vectors.T
     found, labels = nearest.best.get(), nearest.labels.get()
@@ -363,6 +364,11 @@ def test_queries_may_lie_on_the_card(card, cupy, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_batches_of_numpy_are_scaled_on_the_card(card, dtype):
+    source_cases.assert_uploads_batches(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
 def test_built_index_answers_like_its_saved_copy(card, cupy, tmp_path, dtype):
     index = build_cases.built("cuda", dtype)
     build_cases.assert_built_well(index, tmp_path)
@@ -370,6 +376,17 @@ def test_built_index_answers_like_its_saved_copy(card, cupy, tmp_path, dtype):
     again = build_cases.built("cuda", dtype, vectors=cupy.asarray(rows))
     here, there = (one.range_search(queries) for one in (index, again))
     np.testing.assert_array_equal(here.ids, there.ids)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_index_of_kmeans_units_answers_like_its_saved_copy(card, monkeypatch, tmp_path, dtype):
+    index = build_cases.clustered(dtype, monkeypatch)
+    build_cases.assert_built_well(index, tmp_path)
+    places = (
+        one.source.moved.rows.places.get()
+        for one in (index, build_cases.clustered(dtype, monkeypatch))
+    )
+    np.testing.assert_array_equal(*places)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])

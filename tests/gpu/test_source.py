@@ -44,6 +44,11 @@ def test_queries_may_lie_on_the_card(card, name, dtype):
     source_cases.assert_takes_arrays(index, index.to("cuda"), numpy_card.on_card)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_batches_of_numpy_are_scaled_on_the_card(card, dtype):
+    source_cases.assert_uploads_batches(dtype)
+
+
 @pytest.mark.parametrize("work", source_cases.WORKS)
 def test_interrupts_leave_an_index_as_it_was(card, monkeypatch, work):
     source_cases.assert_survives_interrupts(work, type(card), monkeypatch)

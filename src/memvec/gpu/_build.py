@@ -1,4 +1,4 @@
-"""Builds on a card: rows stored and coded block by block, random units, calibration."""
+"""Builds on a card: rows stored and coded block by block, units, calibration."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from memvec import checks
 from memvec.codes import CodeSpace
 from memvec.errors import DeviceMemoryError
 from memvec.gpu._card import Card, find_card
+from memvec.gpu._clusters import clustered_units
 from memvec.gpu._codes import encode_balanced
-from memvec.gpu._fetched import FetchedCodes, OnCard
+from memvec.gpu._fetched import FetchedCodes
+from memvec.gpu._held import OnCard
 from memvec.gpu._members import Runs
 from memvec.gpu._packages import cupy
 from memvec.gpu._products import ROWS_AT_ONCE
@@ -26,6 +28,8 @@ from memvec.gpu._truth import CardTruth
 from memvec.gpu._units import CardUnits, CodeShape
 from memvec.guarantee import gather_evidence
 from memvec.index import (
+    KMEANS_RULES,
+    AssignmentName,
     BuildPromise,
     IndexConfig,
     IndexDesign,
@@ -45,6 +49,11 @@ from memvec.types import ArrayLike, Float32Array, RowType
 _RESERVE, _RESERVE_SHARE, _LEAST_RESERVE = 2000, 0.05, 100
 # Rows that are looked at to tell whether the data has structure, in so many runs.
 _LOOKED_AT, _RUNS = 20_000, 16
+# k-means units of fewer rows are made by the CPU, which tries their size; of more, they have this
+# one.
+_LEAST_CLUSTERED, _CLUSTERED_SIZE = 20_000, 16
+# Bytes that rows are sorted into units with.
+_SORTED_ROW = 40
 # Bytes of a block of products, and of what else is made on the way.
 _ON_THE_WAY = 4 << 30
 _WHERE = "Index.build"
@@ -60,7 +69,7 @@ def build_on_card(
     config: IndexConfig | None,
     progress: bool | None,
 ) -> tuple[IndexParts | None, Any]:
-    """Build an index of random units on a card; None for what the CPU builds, and from what.
+    """Build an index on a card; None for what the CPU builds, and from what.
 
     Parameters
     ----------
@@ -80,13 +89,16 @@ def build_on_card(
         return None, on_host(vectors)
     card, sample = find_card(device), _sample(vectors, n_rows)
     effective, uniform = measured_uniformity(sample, made.seed)
+    if made.assignment == "auto":
+        kind: AssignmentName = "random" if uniform else "kmeans"
+        made = dataclasses.replace(made, assignment=kind)
     made, asked = _decided(made, dim, promise), None
     if queries is not None:
         given = checks.unit_queries(on_host(queries), "queries", _WHERE, dim=dim)
         asked = rounded_rows(given, dtype)
     n_reserve = 0 if asked is not None else _reserve(n_rows, made)
-    too_few = n_rows - n_reserve < int(made.unit_size) or int(made.unit_size) > MOST_MEMBERS
-    if too_few or (not uniform and (config is None or config.assignment == "auto")):
+    least = _LEAST_CLUSTERED if made.assignment == "kmeans" else int(made.unit_size)
+    if n_rows - n_reserve < least or int(made.unit_size) > MOST_MEMBERS:
         return None, on_host(vectors)
     design = IndexDesign(
         *(promise.similarity, promise.miss_rate, n_rows, dim, effective, made),
@@ -108,11 +120,11 @@ def _parts(
     progress: bool | None,
 ) -> IndexParts:
     """Build what was designed."""
-    made, dtype, size = design.config, design.dtype, design.unit_size
+    made = design.config
     space = code_space(design.dim, made)
-    _check_memory(design.n_vectors, design.dim, dtype, space, size, card)
+    _check_memory(design, space, card)
     with cupy().cuda.Device(card.number):
-        held, code_scale = _built(vectors, dtype, space, size, n_reserve, made.seed, card, progress)
+        held, code_scale = _built(vectors, design, space, n_reserve, card, progress)
         cascade = FetchedCodes(held, space, design.similarity, code_scale)
         state, truth = cascade.units.fingerprint, CardTruth(held, progress)
         evidence = gather_evidence(
@@ -123,26 +135,32 @@ def _parts(
 
 
 def _is_plain(config: IndexConfig, promise: BuildPromise, dim: int) -> bool:
-    """Tell whether units may be random, of one level, and of vectors as they are."""
-    random = config.assignment in ("auto", "random") and config.batch_size is None
+    """Tell whether units are made of all vectors at once, of one level, and of them as they are."""
     pinv = config.construction in ("auto", "pinv") and not config.normalised
     plain = not config.projects and 2 not in (config.levels, config.units_per_vector)
     words = config.n_code_words(dim)
     whole = config.unit_words == config.member_words == words and config.member_bits == 1
     fits = max(dim, config.balanced_bits(dim) or 0) <= LENGTHS[1]
-    return random and pinv and plain and whole and fits and promise.metric == "cosine"
+    return (
+        config.batch_size is None
+        and pinv
+        and plain
+        and whole
+        and fits
+        and promise.metric == "cosine"
+    )
 
 
 def _decided(config: IndexConfig, dim: int, promise: BuildPromise) -> IndexConfig:
     size = config.unit_size
+    if size == "auto" and config.assignment == "kmeans":
+        size = _CLUSTERED_SIZE
     if size == "auto":
         size = random_unit_size(
             dim, config.n_code_words(dim), promise.similarity, promise.miss_rate
         )
     group_size = size if config.group_size == "auto" else config.group_size
-    return dataclasses.replace(
-        config, assignment="random", construction="pinv", unit_size=size, group_size=group_size
-    )
+    return dataclasses.replace(config, construction="pinv", unit_size=size, group_size=group_size)
 
 
 def _reserve(n_rows: int, config: IndexConfig) -> int:
@@ -163,12 +181,13 @@ def _sample(vectors: Any, n_rows: int) -> Float32Array:
     return checks.unit_rows(np.concatenate(runs), "vectors", _WHERE)
 
 
-def _check_memory(
-    n_rows: int, dim: int, dtype: RowType, space: CodeSpace, size: int, card: Card
-) -> None:
+def _check_memory(design: IndexDesign, space: CodeSpace, card: Card) -> None:
     """Raise unless all of an index has room, before any of it is taken."""
-    code_bytes = code_bits(space.n_bits) // 8
-    a_row = stored_width(dim, dtype) * np.dtype(dtype).itemsize + 2 * code_bytes + 24
+    code_bytes, dtype = code_bits(space.n_bits) // 8, np.dtype(design.dtype)
+    a_row = stored_width(design.dim, design.dtype) * dtype.itemsize + 2 * code_bytes + 24
+    if design.config.assignment == "kmeans":
+        a_row += _SORTED_ROW
+    n_rows, size = design.n_vectors, design.unit_size
     needed = n_rows * a_row + n_rows // size * 2 * (code_bytes + 24) + _ON_THE_WAY
     free = card.free_memory()
     if needed > free:
@@ -177,47 +196,91 @@ def _check_memory(
 
 def _built(
     vectors: Any,
-    dtype: RowType,
+    design: IndexDesign,
     space: CodeSpace,
-    size: int,
     n_reserve: int,
-    seed: int,
     card: Card,
     progress: bool | None,
 ) -> tuple[OnCard, float]:
     """Return what lies on the card, and the mean sum of magnitudes behind a member's code."""
-    xp, (n_rows, dim) = cupy(), vectors.shape
-    n_units = (n_rows - n_reserve) // size
-    rows, by_place, total = _stored(vectors, dtype, space, card, progress)
-    places = xp.asarray(xp.random.RandomState(seed).permutation(n_rows), dtype=np.int32)
+    xp, n_rows, made = cupy(), design.n_vectors, design.config
+    size = design.unit_size if made.assignment == "random" else None
+    rows, by_place, total = _stored(vectors, design.dtype, space, card, progress)
+    places = xp.asarray(xp.random.RandomState(made.seed).permutation(n_rows), dtype=np.int32)
+    if size is None:
+        places, ends = _clustered(rows, places, design, n_reserve, card, progress)
+    else:
+        ends = size * xp.arange(1, (n_rows - n_reserve) // size + 1, dtype=np.int32)
+    n_units = len(ends)
+    n_inside = int(ends[-1])
     n_words = by_place.shape[1]
-    columns = card.empty("Codes of units", (n_units + n_rows - n_units * size, n_words), np.uint32)
+    columns = card.empty("Codes of units", (n_units + n_rows - n_inside, n_words), np.uint32)
     scales = card.empty("Scales of units", (n_units,), np.float32)
     moments = card.empty("Scores of members", (2, n_units), np.float32)
-    begins = size * xp.arange(n_units, dtype=np.int32)
-    singles = xp.arange(n_units * size, n_rows, dtype=np.int32)
-    runs = Runs(
-        xp.concatenate([begins, singles]), xp.concatenate([begins + size, singles + 1]), by_place
-    )
+    runs = _runs(ends, n_rows, by_place)
     held = OnCard(
-        *(card, dim, dtype, rows._replace(places=places), runs, columns[:n_units]),
+        *(card, design.dim, design.dtype, rows._replace(places=places), runs, columns[:n_units]),
         *(scales, moments, size),
     )
     _solve(held, space, progress)
     # Units with like thresholds lie together.
     order = xp.argsort(scales)
-    places[: n_units * size] = places[: n_units * size].reshape(n_units, size)[order].reshape(-1)
+    if size is None:
+        places[:n_inside], ends = _moved_units(places[:n_inside], ends, order)
+    else:
+        places[:n_inside] = places[:n_inside].reshape(n_units, size)[order].reshape(-1)
     scales, moments = scales[order], moments[:, order]
     columns[:n_units] = columns[:n_units][order]
     codes = card.empty("Codes", by_place.shape, np.uint32)
     for start in range(0, n_rows, ROWS_AT_ONCE):
         some = places[start : start + ROWS_AT_ONCE]
         codes[start : start + len(some)] = by_place[some]
-    columns[n_units:] = codes[n_units * size :]
-    made = dataclasses.replace(
-        held, runs=runs._replace(codes=codes), unit_codes=columns, scales=scales, moments=moments
+    columns[n_units:] = codes[n_inside:]
+    runs = _runs(ends, n_rows, codes)
+    made_anew = dataclasses.replace(
+        held, runs=runs, unit_codes=columns, scales=scales, moments=moments
     )
-    return made, float(total) / n_rows
+    return made_anew, float(total) / n_rows
+
+
+def _clustered(
+    rows: CardRows,
+    places: Any,
+    design: IndexDesign,
+    n_reserve: int,
+    card: Card,
+    progress: bool | None,
+) -> tuple[Any, Any]:
+    """Return places unit after unit, the reserve behind them, and where k-means units end."""
+    made, n_inside = design.config, len(places) - n_reserve
+    rule = KMEANS_RULES[made.kmeans_rule]
+    units = clustered_units(
+        *(rows, design.dim, cupy().sort(places[:n_inside]), design.unit_size, card),
+        construction=rule.construction,
+        normalised=rule.normalised,
+        iterations=made.iterations,
+        seed=made.seed,
+        progress=progress,
+    )
+    return cupy().concatenate([units.order, places[n_inside:]]), units.offsets[1:]
+
+
+def _runs(ends: Any, n_rows: int, codes: Any) -> Runs:
+    """Return units that end there, one after the other, and each row behind them by itself."""
+    xp = cupy()
+    singles = xp.arange(int(ends[-1]), n_rows, dtype=np.int32)
+    begins = xp.concatenate([xp.zeros(1, dtype=np.int32), ends[:-1]])
+    return Runs(xp.concatenate([begins, singles]), xp.concatenate([ends, singles + 1]), codes)
+
+
+def _moved_units(places: Any, ends: Any, order: Any) -> tuple[Any, Any]:
+    """Return the places of units in another order, and where units end then."""
+    xp = cupy()
+    begins = xp.concatenate([xp.zeros(1, dtype=ends.dtype), ends[:-1]])
+    moved_ends = xp.cumsum((ends - begins)[order]).astype(np.int32)
+    slots = xp.arange(len(places), dtype=np.int32)
+    unit = xp.searchsorted(moved_ends, slots, side="right")
+    return places[ends[order][unit] - moved_ends[unit] + slots], moved_ends
 
 
 def _stored(
@@ -251,25 +314,23 @@ def _stored(
 def _solve(held: OnCard, space: CodeSpace, progress: bool | None) -> None:
     """Fill codes, scales and moments of all units, block by block."""
     xp, n_units = cupy(), len(held.scales)
-    step = max(1, ROWS_AT_ONCE // held.size)
+    step = held.units_in(ROWS_AT_ONCE)
     flips = xp.asarray(space.flips)
     with progress_bar("units", n_units, progress) as advance:
         for start in range(0, n_units, step):
             stop = min(start + step, n_units)
-            grams, weights, vectors = held.members_and_vectors(xp.arange(start, stop))
+            solved = held.solved(start, stop)
             sums = xp.empty(stop - start, dtype=np.float32)
             encode_balanced(
-                *(vectors, flips, space.padded_dim, held.card),
+                *(solved.vectors, flips, space.padded_dim, held.card),
                 coded=space.n_bits,
                 sums=sums,
                 codes=held.unit_codes[start:stop],
             )
-            scores = xp.matmul(grams, weights[:, :, np.newaxis])[:, :, 0]
-            squared = xp.maximum((weights * scores).sum(axis=1), np.float32(1e-30))
-            means = scores.mean(axis=1)
-            held.moments[0, start:stop] = means
-            held.moments[1, start:stop] = scores.var(axis=1)
-            held.scales[start:stop] = means * sums / squared
+            held.moments[0, start:stop] = solved.means
+            held.moments[1, start:stop] = solved.variances
+            squared = xp.maximum(solved.squared, np.float32(1e-30))
+            held.scales[start:stop] = solved.means * sums / squared
             advance(stop - start)
 
 

@@ -7,19 +7,17 @@ reads whole arrays (saving, the CPU's own search) fetches them first.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from memvec.codes import CodeSpace, FineCodes
-from memvec.gpu._card import Card
-from memvec.gpu._members import Runs
+from memvec.gpu._held import OnCard
 from memvec.gpu._packages import cupy
 from memvec.gpu._queue import Queue
-from memvec.gpu._scores import CardRows, launch_scores
-from memvec.gpu._solve import member_weights
+from memvec.gpu._scores import launch_scores
+from memvec.index import word_by_word
 from memvec.kernels import BLOCK, CODE_STAGE, N_STAGES, PREFIX_STAGE, UNIT_STAGE, StoredRows
 from memvec.search import Centring, CodeUnits, Units
 from memvec.types import Float32Array, Float64Array, Int32Array, IntArray, RowType, WordArray
@@ -27,61 +25,6 @@ from memvec.types import Float32Array, Float64Array, Int32Array, IntArray, RowTy
 # Rows that are fetched at a time.
 _FETCHED = 1 << 17
 _FINGERPRINT_UNITS = 64
-
-
-@dataclass(frozen=True, eq=False)
-class OnCard:
-    """Units of one size on a card, in the order of their codes.
-
-    Attributes
-    ----------
-    card : Card
-    dim : int
-    dtype : {"float32", "float16", "int8"}
-    rows : CardRows
-        With the place of the row of each code.
-    runs : Runs
-        Units, and the codes of their members.
-    unit_codes : cupy.ndarray of shape (≥ n_tested, bits / 32), uint32
-    scales : cupy.ndarray of shape (n_tested,), float32
-        What a match 1 scores on each unit, in units of its code.
-    moments : cupy.ndarray of shape (2, n_tested), float32
-        Mean and variance of the members' scores.
-    size : int
-        Members of a unit.
-    """
-
-    card: Card
-    dim: int
-    dtype: RowType
-    rows: CardRows
-    runs: Runs
-    unit_codes: Any
-    scales: Any
-    moments: Any
-    size: int
-
-    def unit_rows(self, places: Any) -> Any:
-        """Return rows of norm 1 on the card, float32, by their places."""
-        data = self.rows.data[places, : self.dim]
-        if self.rows.scales is None:
-            return data
-        scales = self.rows.scales[places].astype(np.float32)
-        return data.astype(np.float32) * scales[:, np.newaxis]
-
-    def memory_vectors(self, units: Any) -> Any:
-        """Return the memory vectors of some units on the card."""
-        return self.members_and_vectors(units)[2]
-
-    def members_and_vectors(self, units: Any) -> tuple[Any, Any, Any]:
-        """Return scalar products of members, their weights, and the memory vectors."""
-        first = units[:, np.newaxis].astype(np.int64) * self.size + cupy().arange(self.size)
-        members = self.unit_rows(self.rows.places[first.reshape(-1)])
-        members = members.reshape(len(units), self.size, self.dim)
-        grams = cupy().matmul(members, members.transpose(0, 2, 1))
-        weights = member_weights(grams, self.card)
-        vectors = cupy().matmul(weights[:, np.newaxis], members)[:, 0]
-        return grams, weights, vectors
 
 
 class FetchedRows(StoredRows):
@@ -174,9 +117,8 @@ class FetchedUnits(Units):
     @cached_property
     def offsets(self) -> IntArray:
         """Where units begin; rows that no unit stands for are the last one."""
-        n_rows, size = len(self.vectors), self._held.size
-        offsets = size * np.arange(self.n_tested + 1)
-        return offsets if offsets[-1] == n_rows else np.append(offsets, n_rows)
+        n_rows, bounds = len(self.vectors), self._held.bounds
+        return bounds if bounds[-1] == n_rows else np.append(bounds, n_rows)
 
     @property
     def run_offsets(self) -> IntArray:
@@ -191,7 +133,7 @@ class FetchedUnits(Units):
     @property
     def n_tested(self) -> int:
         """Units with a memory vector."""
-        return len(self._held.scales)
+        return self._held.n_tested
 
     @cached_property
     def unit_vectors(self) -> Float32Array:
@@ -218,13 +160,12 @@ class FetchedUnits(Units):
     def _memory_vectors(self, chosen: IntArray) -> Float32Array:
         made = np.empty((len(chosen), self._held.dim), dtype=np.float32)
         # Always in the same blocks: products of matrices of another shape are rounded otherwise.
-        step = max(1, _FETCHED // self._held.size)
+        step = self._held.units_in(_FETCHED)
         with cupy().cuda.Device(self._held.card.number):
             for block in np.unique(chosen // step).tolist():
                 first = block * step
-                some = cupy().arange(first, min(first + step, self.n_tested))
                 here = np.flatnonzero(chosen // step == block)
-                vectors = self._held.memory_vectors(some)
+                vectors = self._held.memory_vectors(first, min(first + step, self.n_tested))
                 made[here] = vectors[cupy().asarray(chosen[here] - first)].get()
         return made
 
@@ -294,10 +235,7 @@ class FetchedCodes(CodeUnits):
     @cached_property
     def prefix(self) -> WordArray:
         """Codes of the members, word by word inside each unit."""
-        size, n_inside = self._held.size, self._held.size * self.units.n_tested
-        inside, rest = self.codes[:n_inside], self.codes[n_inside:]
-        runs = inside.reshape(-1, size, inside.shape[1]).transpose(0, 2, 1)
-        return np.concatenate([runs.reshape(-1), rest.T.reshape(-1)])
+        return word_by_word(self.codes, self.units.offsets)
 
     def see(
         self, queries: Float32Array, query_of: IntArray, row_of: IntArray
@@ -308,7 +246,7 @@ class FetchedCodes(CodeUnits):
         scores = np.full((len(query_of), N_STAGES), np.inf, dtype=np.float32)
         slopes = np.zeros((len(query_of), N_STAGES), dtype=np.float32)
         asked = self.space.encode(queries, self.space.n_words).words.view(np.uint32)
-        units = row_of // held.size
+        units = self.units.unit_of(row_of)
         tested = np.flatnonzero(units < self.units.n_tested)
         with xp.cuda.Device(held.card.number):
             words = asked.shape[1]

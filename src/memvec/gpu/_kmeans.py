@@ -77,10 +77,10 @@ def memory_vectors_on_card(
     -------
     cupy.ndarray of shape (n_units, dim), float32
     """
-    vectors = _combined(rows, units, None, card)
+    vectors = combined(rows, units, None, card)
     if construction == "pinv":
         weights, easy = solve_members(rows, units, card)
-        solved = _combined(rows, units, weights, card)
+        solved = combined(rows, units, weights, card)
         # Members score sᵀs/n on the sum s, on average.
         means = (vectors * vectors).sum(axis=1) / cupy().maximum(units.sizes, 1)
         scaled = vectors / cupy().maximum(means, 1e-30)[:, np.newaxis].astype(np.float32)
@@ -109,7 +109,8 @@ def solve_members(rows: Any, units: CardUnitsOfRows, card: Card) -> tuple[Any, A
     return weights, easy
 
 
-def _combined(rows: Any, units: CardUnitsOfRows, weights: Any, card: Card) -> Any:
+def combined(rows: Any, units: CardUnitsOfRows, weights: Any, card: Card) -> Any:
+    """Return the sum of the rows of each unit, weighted or not, in the order of the units."""
     n_units, dim = len(units.offsets) - 1, rows.shape[1]
     vectors = card.empty("Memory vectors", (n_units, dim), np.float32)
     given = rows, np.int32(dim), units.order, units.offsets, np.int32(n_units)
@@ -117,7 +118,7 @@ def _combined(rows: Any, units: CardUnitsOfRows, weights: Any, card: Card) -> An
     return vectors
 
 
-class _Nearest:
+class NearestUnits:
     """The best unit of each row so far, and its score."""
 
     def __init__(self, rows: Any, card: Card) -> None:
@@ -188,7 +189,7 @@ def kmeans_on_card(
     """
     xp = cupy()
     with xp.cuda.Device(card.number):
-        nearest, n_before = _Nearest(rows, card), len(rows)
+        nearest, n_before = NearestUnits(rows, card), len(rows)
         _seed(rows, n_units, nearest, seed)
         _fill_empty(nearest, n_units)
         for _ in range(1, iterations):
@@ -207,7 +208,7 @@ def kmeans_on_card(
         return CardUnitsOfRows.of_labels(nearest.labels, n_units)
 
 
-def _seed(rows: Any, n_units: int, nearest: _Nearest, seed: int) -> None:
+def _seed(rows: Any, n_units: int, nearest: NearestUnits, seed: int) -> None:
     """Draw rows far from each other as seeds, in a few rounds, and find the nearest of each row."""
     xp = cupy()
     random = xp.random.RandomState(seed)
@@ -226,7 +227,7 @@ def _seed(rows: Any, n_units: int, nearest: _Nearest, seed: int) -> None:
         nearest.see(rows[chosen], first)
 
 
-def _fill_empty(nearest: _Nearest, n_units: int) -> None:
+def _fill_empty(nearest: NearestUnits, n_units: int) -> None:
     """Give every empty unit the row that scores lowest in a unit which can spare it."""
     xp, labels = cupy(), nearest.labels
     empty = xp.flatnonzero(xp.bincount(labels, minlength=n_units) == 0)

@@ -23,6 +23,7 @@ from memvec.gpu._products import (
 from memvec.gpu._queries import CardQueries, lies_on_card, queries_on_card
 from memvec.gpu._scores import CardRows, stored_width
 from memvec.gpu._search import Asked, Rooms, in_order, search_units
+from memvec.gpu._store import GIVEN_TYPES
 from memvec.gpu._units import CardUnits, Limits, limits_of, units_on_card
 from memvec.guarantee import Thresholds
 from memvec.kernels import ALL_ALLOWED, ANYTHING
@@ -31,6 +32,8 @@ from memvec.progress import progress_bar
 from memvec.search import CodeUnits, Pairs, UnitSource, are_few
 from memvec.types import BoolArray, Float32Array
 
+# Queries of NumPy that are scaled on the card, at least; and their bytes, at most.
+_WORTH_UPLOADING, _MOST_UPLOADED = 256, 1 << 30
 # Limits of plans that are kept: at most so many bytes of the card.
 _KEPT_LIMITS = 1 << 28
 
@@ -99,6 +102,14 @@ class CardSource(UnitSource):
     def takes(self, queries: object) -> bool:
         """Tell whether queries lie on a card, and are to stay there."""
         return lies_on_card(queries)
+
+    def uploads(self, queries: object) -> bool:
+        """Tell whether queries of NumPy are better scaled and stored on the card: a large batch."""
+        if type(queries) is not np.ndarray or queries.ndim != 2:
+            return False
+        plain = self._units_by_codes.units.projection is None and not len(self._units_by_codes.fine)
+        fits = len(queries) >= _WORTH_UPLOADING and queries.nbytes <= _MOST_UPLOADED
+        return plain and fits and queries.dtype.name in GIVEN_TYPES
 
     def taken(self, queries: Any, name: str, where: str) -> Float32Array:
         """Return queries on the card, as `search` takes them."""

@@ -82,7 +82,9 @@ def store_rows(
         )
     first = int(unusable.get()[0])
     if first != _NONE:
-        got = f"such a row at {first_row + first}"
+        with xp.cuda.Device(card.number):
+            peak = float(xp.abs(given[first].astype(np.float64)).max())
+        got = f"{checks.row_problem(peak)} in row {first_row + first}"
         raise checks.bad_value(name, where, "free of zero, NaN and infinite rows", got)
     if plain and into is not None:
         into.data[...] = unit_rows

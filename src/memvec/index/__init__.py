@@ -3,10 +3,10 @@
 from memvec.index._arguments import checked_config, config_of_device
 from memvec.index._arrays import compares_everything, deduplicate, join, self_join
 from memvec.index._build import BuildPromise
-from memvec.index._config import IndexConfig, with_present_names
+from memvec.index._config import KMEANS_RULES, AssignmentName, IndexConfig, with_present_names
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign, measured_uniformity, random_unit_size
-from memvec.index._encode import code_space, scan_by_codes
+from memvec.index._encode import code_space, scan_by_codes, word_by_word
 from memvec.index._index import Index, map_index, save_index
 from memvec.index._joins import KeptRow
 from memvec.index._parts import IndexParts
@@ -14,6 +14,8 @@ from memvec.index._profile import profile_machine
 from memvec.index._recalibrate import check_enough, share_of_queries
 
 __all__ = [
+    "KMEANS_RULES",
+    "AssignmentName",
     "BuildPromise",
     "Index",
     "IndexConfig",
@@ -38,4 +40,5 @@ __all__ = [
     "shadow_share",
     "share_of_queries",
     "with_present_names",
+    "word_by_word",
 ]

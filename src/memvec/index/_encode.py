@@ -80,9 +80,9 @@ def encode_units(
         space=space,
         top_blocks=_in_blocks(top_codes),
         top_scales=_padded(top_scales),
-        unit_runs=_word_by_word(unit_codes, units.group_offsets),
+        unit_runs=word_by_word(unit_codes, units.group_offsets),
         unit_scales=unit_scales,
-        prefix=_word_by_word(first_words, units.run_offsets),
+        prefix=word_by_word(first_words, units.run_offsets),
         prefix_scale=float(of_members.prefix_sums.mean()),
         codes=of_members.words,
         code_scales=code_scales,
@@ -215,7 +215,7 @@ def _padded(scales: np.ndarray) -> Float32Array:
     return padded
 
 
-def _word_by_word(words: WordArray, offsets: IntArray) -> WordArray:
+def word_by_word(words: WordArray, offsets: IntArray) -> WordArray:
     """Return the words of each run of codes flat: all first words, then all second ones.
 
     Codes beyond the last offset are left out: all of them, where there are no groups.

@@ -186,8 +186,9 @@ class Index:
             Costs of the steps of a search on the machine that will run it.
         device : str
             Where the index is built and searched: "cpu", "cuda", or "cuda:1" and so on. A GPU uses
-            balanced codes and tests them whole. It builds random units itself, block by block, and
-            `vectors` may lie in its memory; the CPU builds other units, which are then moved.
+            balanced codes and tests them whole. It builds random units, and k-means units of many
+            vectors, block by block, and `vectors` may lie in its memory; docs/gpu.md lists what the
+            CPU builds, to be moved.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
@@ -337,14 +338,14 @@ class Index:
         [0, 1]
         """
         where = "Index.range_search"
-        rows, threads = self._asked(queries, threads, where)
+        rows, threads = self._rows(queries, where, batch=True), checks.threads(threads, where)
         level = self._level(similarity, radius, where)
         parts, monitor = self._live
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
             cascade = parts.units.cascade
             select, everything = selection(cascade, threshold, units, where)
-            found = search_selected(cascade, select, rows, level, threads)
+            found = search_selected(cascade, select, rows[:], level, threads)
             return _hits(found, promise_of_selection(everything, level), parts)
         share = self._shadow if shadow is None else share_of_queries(shadow, where)
         plan = parts.promises.for_range(level, request, where)
@@ -1018,11 +1019,14 @@ class Index:
     ) -> tuple[Float32Array, int | None]:
         return self._rows(queries, where), checks.threads(threads, where)
 
-    def _rows(self, queries: ArrayLike, where: str, name: str = "queries") -> Float32Array:
-        device = taker_of(self._parts.moved)
-        if device is not None and device.takes(queries):
-            return device.taken(queries, name, where)
-        scale = self._parts.design.metric == "cosine"
+    def _rows(
+        self, queries: ArrayLike, where: str, name: str = "queries", *, batch: bool = False
+    ) -> Float32Array:
+        device, scale = taker_of(self._parts.moved), self._parts.design.metric == "cosine"
+        if device is not None:
+            uploaded = batch and scale and device.uploads(queries)
+            if uploaded or device.takes(queries):
+                return device.taken(queries, name, where)
         rows = checks.unit_queries(queries, name, where, dim=self._dim, scale=scale)
         return rounded_rows(rows, self._parts.design.dtype)
 

@@ -71,10 +71,13 @@ class Source(Protocol):
 
 
 class TakesArrays(Protocol):
-    """A source on a device that takes queries which lie there."""
+    """A source on a device that takes queries there."""
 
     def takes(self, queries: object) -> bool:
         """Tell whether queries lie on the device."""
+
+    def uploads(self, queries: object) -> bool:
+        """Tell whether queries that do not lie there are better checked and scaled there."""
 
     def taken(self, queries: Any, name: str, where: str) -> Float32Array:
         """Return them checked and scaled, as `search` takes them; items are fetched."""
