@@ -57,7 +57,7 @@ $(BENCH_READY): $(READY) requirements/bench.txt
 
 venv: $(READY) ## Make .venv with everything development needs
 
-demo: $(PACKAGE_READY) ## Search 24,000 real sentence embeddings and check the promise against the truth
+demo: $(PACKAGE_READY) ## Search 34,000 real sentence embeddings and check the promise against the truth
 	$(BIN)/memvec demo --picture results/demo.svg
 
 test: lint ## Lint and run the fast tests

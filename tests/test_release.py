@@ -16,7 +16,7 @@ WHEEL_MEGABYTES = 12
 # Besides modules: types, the sample, the descriptor of images, kernels of the GPU, the page.
 SHIPPED = {
     "memvec": {"py.typed"},
-    "memvec/evaluation/sample": {".npy", ".gz", ".txt"},
+    "memvec/evaluation/sample": {".npy", ".txt", ".xz", ".zlib"},
     "memvec/images/descriptor": {".json"},
     "memvec/images/descriptor/g000001": {".npy"},
     "memvec/kernels/cuda": {".cu"},

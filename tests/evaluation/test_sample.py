@@ -1,5 +1,8 @@
+import gzip
 import hashlib
 import importlib.util
+import lzma
+import zlib
 from importlib.resources import files
 from pathlib import Path
 
@@ -11,6 +14,10 @@ from memvec.evaluation import SAMPLE_SIZE, exact_self_range, load_sample
 
 FOLDER = files("memvec.evaluation") / "sample"
 TOOL = Path(__file__).parents[2] / "tools" / "make_sample.py"
+
+
+def write_texts(texts, folder):
+    (folder / "texts.txt.gz").write_bytes(gzip.compress("\n".join(texts).encode()))
 
 
 def load_tool():
@@ -31,13 +38,13 @@ def test_sample_is_unit_rows_with_texts():
 
 def test_sample_has_more_vectors_where_asked():
     whole, part = load_sample(SAMPLE_SIZE), load_sample(3)
-    assert len(whole) == len(whole.vectors) == 24_000
+    assert len(whole) == len(whole.vectors) == 34_000
     assert all(": " in text for text in whole.texts)
     assert part.texts == whole.texts[:3]
     np.testing.assert_array_equal(part.vectors, whole.vectors[:3])
 
 
-@pytest.mark.parametrize("n_vectors", [0, 24_001])
+@pytest.mark.parametrize("n_vectors", [0, 34_001])
 def test_sample_refuses_a_size_it_does_not_have(n_vectors):
     with pytest.raises(InvalidValueError, match=rf"'n_vectors' .* Got {n_vectors} instead"):
         load_sample(n_vectors)
@@ -45,7 +52,7 @@ def test_sample_refuses_a_size_it_does_not_have(n_vectors):
 
 def test_sample_is_small_with_both_notices():
     sizes = {file.name: len(file.read_bytes()) for file in FOLDER.iterdir()}
-    assert sum(sizes.values()) < 10_100_000  # 10.0 MB, 8.8 in the wheel
+    assert sum(sizes.values()) < 10_100_000  # 9.7 MB, 9.2 in the wheel
     assert {"WORDNET-LICENSE.txt", "MINILM-NOTICE.txt"} < set(sizes)
     licence = (FOLDER / "WORDNET-LICENSE.txt").read_text(encoding="utf-8")
     assert "WordNet 3.0 Copyright 2006 by Princeton University.  All rights reserved." in licence
@@ -82,7 +89,7 @@ def test_tool_takes_the_stretch_and_repeats_itself(tmp_path):
     vectors = rng.integers(-127, 128, (n_rows, 2)).astype(np.int8)
     np.save(tmp_path / "vectors_int8.npy", vectors)
     np.save(tmp_path / "scales.npy", np.ones(2, dtype=np.float32))
-    tool.write_texts([f"text {i}" for i in range(n_rows)], tmp_path / "texts.txt.gz")
+    write_texts([f"text {i}" for i in range(n_rows)], tmp_path)
     digests = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -90,14 +97,20 @@ def test_tool_takes_the_stretch_and_repeats_itself(tmp_path):
         written = sorted((tmp_path / name).iterdir())
         digests.append([hashlib.sha256(file.read_bytes()).digest() for file in written])
     assert digests[0] == digests[1]
-    taken = np.load(tmp_path / "one" / "vectors_int8.npy")
-    np.testing.assert_array_equal(taken, vectors[tool.FIRST : tool.FIRST + tool.COUNT])
+    taken = vectors[tool.FIRST : tool.FIRST + tool.COUNT].astype(np.int64)
+    copied = np.load(tmp_path / "one" / "vectors_int8.npy")
+    np.testing.assert_array_equal(copied, taken[: tool.EXACT])
+    columns = zlib.decompress((tmp_path / "one" / "others_int8.zlib").read_bytes())
+    others = tool.COARSER * np.frombuffer(columns, np.int8).reshape(2, -1).T.astype(np.int64)
+    assert np.abs(others - taken[tool.EXACT :]).max() == tool.COARSER / 2
+    texts = lzma.decompress((tmp_path / "one" / "texts.txt.xz").read_bytes()).decode()
+    assert texts.splitlines() == [f"text {tool.FIRST + i}" for i in range(tool.COUNT)]
 
 
 def test_tool_refuses_data_that_is_too_short(tmp_path):
     tool = load_tool()
     np.save(tmp_path / "vectors_int8.npy", np.zeros((3, 2), dtype=np.int8))
     np.save(tmp_path / "scales.npy", np.ones(2, dtype=np.float32))
-    tool.write_texts(["a", "b", "c"], tmp_path / "texts.txt.gz")
+    write_texts(["a", "b", "c"], tmp_path)
     with pytest.raises(SystemExit, match=r"holds 3 vectors and 3 texts"):
         tool.main(tmp_path, tmp_path)

@@ -49,7 +49,7 @@ _ROUNDS = 5
 def demo(
     similarity: float, miss_rate: float, picture: Path | None, seed: int, page: bool, port: int
 ) -> None:
-    """Search 24,000 sentence embeddings; check the promise.
+    """Search 34,000 sentence embeddings; check the promise.
 
     The vectors are WordNet synsets embedded by all-MiniLM-L6-v2. A thousand of them are held out
     as queries; the rest is indexed. Every figure is measured while you watch.
