@@ -181,10 +181,10 @@ def test_metadata_may_be_whole_objects_or_their_json(tmp_path):
     assert all_of(tmp_path / "v.parquet")[2] == [*rows[:2], {}]
 
 
-@pytest.mark.parametrize(("value", "text"), [("{", "no JSON as metadata"), ("3", "object but int")])
+@pytest.mark.parametrize(("value", "text"), [("{", "not JSON"), ("3", "object but int")])
 def test_metadata_that_is_no_object_is_refused(tmp_path, value, text):
     pq.write_table(pa.table({"v": [[1.0]], "metadata": [value]}), tmp_path / "v.parquet")
-    with pytest.raises(FileFormatError, match=f"v.parquet holds .*{text}"):
+    with pytest.raises(FileFormatError, match=f"v.parquet has metadata .*{text}"):
         list(read_blocks(tmp_path / "v.parquet"))
 
 
@@ -302,7 +302,10 @@ def test_numbers_that_were_float32_stay_float32():
             '{"vector": [1]}\n{"vector": [1], "id": 1}',
             "has 'id' in line 2 and no id in line 1; all",
         ),
-        ('{"vector": [1], "metadata": []}', "holds metadata in line 1 that is no object but list"),
+        (
+            '{"vector": [1], "metadata": []}',
+            "has metadata in line 1 that is not an object but list",
+        ),
     ],
 )
 def test_bad_line_is_named(tmp_path, lines, text):

@@ -191,5 +191,5 @@ def test_wrong_input_size_is_refused(folder):
 def test_output_without_a_row_for_the_image_is_refused(tmp_path):
     nodes = [helper.make_node("ReduceMean", ["image"], ["mean"], axes=[0, 1, 2], keepdims=0)]
     save_model(tmp_path / "tiny.onnx", nodes, [helper.make_tensor_value_info("mean", INFO, (8,))])
-    with pytest.raises(FileFormatError, match=r"answers one image with shape \(8,\)"):
+    with pytest.raises(FileFormatError, match=r"returns shape \(8,\)"):
         descriptor(tmp_path).describe(made_up_scene(0))

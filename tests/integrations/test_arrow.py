@@ -164,8 +164,8 @@ def test_columns_of_lists_and_chunks_are_read(vectors):
     [
         (pa.array([[1.0], [1.0, 2.0]]), "rows of one length. Got 1 and 2 in 'embedding'"),
         (pa.array([[1.0], None]), "Got null in row 1 of 'embedding'"),
-        (pa.array([1.0, 2.0]), "one of lists of numbers. Got 'embedding' of double"),
-        (pa.array([], pa.list_(pa.float32(), 2)), "at least one row. Got 'embedding' of none"),
+        (pa.array([1.0, 2.0]), "a column of lists of numbers. Got 'embedding' of double"),
+        (pa.array([], pa.list_(pa.float32(), 2)), "at least one row. Got 'embedding' with none"),
         (pa.array([[1.0, None]]), "Got NaN in row 0"),
         (
             pa.chunked_array([pa.array([[1.0]]), pa.array([[1.0, 2.0]])]),

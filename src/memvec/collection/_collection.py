@@ -210,13 +210,13 @@ class Collection:
         similarity : float, optional
             α₀ in (0, 1]; that of the collection by default.
         radius : float, optional
-            r in [0, √2), in place of `similarity` where the metric is "euclidean".
+            r in [0, √2), in place of `similarity` if the metric is "euclidean".
         miss_rate : float, optional
             ε in (0, 1); that of the collection by default.
         guarantee : {"expected", "model", "high_probability", "exact"}, optional
             Level of the promise. A level named here is kept or refused; with ``online="units"``,
             only "model" and "exact" are accepted. By default it is the level of the collection, or
-            a lower one where the evidence is too little.
+            a lower one if there is too little evidence.
         confidence : float, optional
             1 − δ in (0, 1), for "high_probability"; that of the collection by default.
         where : mapping, optional

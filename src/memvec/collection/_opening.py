@@ -86,7 +86,7 @@ def open_collection(
     similarity : float, optional
         α₀ in (0, 1], the cosine that it is designed for; 0.7 for a new one.
     radius : float, optional
-        r in [0, √2), in place of `similarity` where the metric is "euclidean": r² = 2 − 2α₀.
+        r in [0, √2), in place of `similarity` if the metric is "euclidean": r² = 2 − 2α₀.
     metric : {"cosine", "euclidean"}, optional
         What scores are; "cosine" for a new one. With "euclidean", scores are distances, the nearest
         come first, and rows must have norm 1.

@@ -177,13 +177,13 @@ def parsed_object(value: object, place: str, source: object) -> dict[str, Any]:
             value = json.loads(value)
         except ValueError as error:
             raise FileFormatError(
-                f"{source} holds no JSON as metadata in {place}: {error}."
+                f"{source} has metadata in {place} that is not JSON: {error}."
             ) from None
     if value is None:
         return {}
     if not isinstance(value, dict):
         raise FileFormatError(
-            f"{source} holds metadata in {place} that is no object but {type(value).__name__}."
+            f"{source} has metadata in {place} that is not an object but {type(value).__name__}."
         )
     return value
 

@@ -154,7 +154,7 @@ def _pooled(output: Float32Array, config: OnnxConfig) -> FloatArray:
     """Return the output of one image as a vector."""
     if output.shape[:1] != (1,):
         raise FileFormatError(
-            f"{config.model} answers one image with shape {output.shape}, not with one row."
+            f"{config.model} returns shape {output.shape} for one image instead of one row."
         )
     one = output[0]
     if config.pooling == "none" or one.ndim < 2:

@@ -93,7 +93,7 @@ def local_descriptors(pixels: Pixels, config: SiftConfig | None = None) -> Float
     _, found = sift.detectAndCompute(grey, None)
     rows = np.empty((0, SIFT_DIM), np.float32) if found is None else root_sift(found)
     if len(rows) == 0:
-        raise FileFormatError("The photograph shows nothing that a keypoint could hold on to.")
+        raise FileFormatError("No keypoint was found in the photograph.")
     # OpenCV keeps all keypoints that tie with the last.
     return rows[: chosen.max_features]
 

@@ -119,7 +119,9 @@ def vectors_of_column(column: Any, name: str, where: str) -> Vectors:
     chunks = column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]
     blocks = [_block(chunk, name, where) for chunk in chunks if len(chunk)]
     if not blocks:
-        raise checks.bad_value("column", where, "one of at least one row", f"{name!r} of none")
+        raise checks.bad_value(
+            "column", where, "a column with at least one row", f"{name!r} with none"
+        )
     widths = {block.shape[1] for block in blocks}
     if len(widths) > 1:
         expected = "rows of one length"
@@ -144,7 +146,7 @@ def _block(chunk: Any, name: str, where: str) -> Vectors:
             raise checks.bad_value("column", where, "rows of one length", got)
     else:
         raise checks.bad_type(
-            "column", where, "one of lists of numbers", f"{name!r} of {array.type}"
+            "column", where, "a column of lists of numbers", f"{name!r} of {array.type}"
         )
     return array.flatten().to_numpy(zero_copy_only=False).reshape(len(array), width)
 

@@ -142,8 +142,10 @@ class Hits:
     vectors : ndarray of shape (n_matches, dim), or None
         Stored vectors of the matches, if a collection was asked for them.
 
-    Notes ----- A pickle holds the p-values but not the law that they come from: `p_values` and
-    `e_values` survive, `null_law` does not.
+    Notes
+    -----
+    A pickle contains the p-values but not the law that they come from: `p_values` and `e_values`
+    survive, `null_law` does not.
     """
 
     offsets: IntArray
