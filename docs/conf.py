@@ -33,6 +33,11 @@ html_show_copyright = False
 
 autodoc_default_options = {"members": True, "show-inheritance": False}
 autodoc_member_order = "bysource"
+# What the documented rooms import of the extras, which the site is built without.
+autodoc_mock_imports = [
+    *("datasets", "fastapi", "httpx", "joblib", "langchain_core", "pyarrow", "pydantic"),
+    *("pydantic_core", "sklearn", "starlette", "uvicorn"),
+]
 autodoc_typehints = "none"  # docstrings give the types, as numpydoc has it
 napoleon_google_docstring = False
 napoleon_use_ivar = True

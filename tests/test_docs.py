@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+import memvec
 from memvec.cli import main
 from test_layers import TIERS
 
@@ -169,6 +170,12 @@ def test_every_page_is_in_the_contents():
     blocks = re.findall(r"^```{toctree}\n.*?\n\n(.*?)^```", contents, re.M | re.S)
     listed = [name for block in blocks for name in block.split()]
     assert sorted([*listed, "index"]) == sorted(page.stem for page in PAGES[1:])
+
+
+def test_api_page_names_the_package():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    left_out = {"MemvecError", "__version__"}  # memvec.errors has its own section
+    assert {name for name in memvec.__all__ if f"memvec.{name}\n" not in page} == left_out
 
 
 def test_architecture_has_the_rooms_and_tiers_of_the_rule():
