@@ -92,7 +92,7 @@ def build_on_card(
     if made.assignment == "auto":
         kind: AssignmentName = "random" if uniform else "kmeans"
         made = dataclasses.replace(made, assignment=kind)
-    made, asked = _decided(made, dim, promise), None
+    made, asked = _decided(made, dim if uniform else max(2, int(effective)), promise), None
     if queries is not None:
         given = checks.unit_queries(on_host(queries), "queries", _WHERE, dim=dim)
         asked = rounded_rows(given, dtype)
@@ -152,6 +152,7 @@ def _is_plain(config: IndexConfig, promise: BuildPromise, dim: int) -> bool:
 
 
 def _decided(config: IndexConfig, dim: int, promise: BuildPromise) -> IndexConfig:
+    """Return what is built of vectors that fill so many dimensions."""
     size = config.unit_size
     if size == "auto" and config.assignment == "kmeans":
         size = _CLUSTERED_SIZE
