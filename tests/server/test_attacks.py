@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import socket
 import threading
 import time
@@ -29,9 +30,14 @@ def bounded(tmp_path_factory):
         yield address
 
 
-def connected(url):
-    at = urlsplit(url)
-    return socket.create_connection((at.hostname, at.port), timeout=10)
+def connected(url, takes=None):
+    """Return a connection; the system takes so many bytes of an answer that nobody reads."""
+    at, made = urlsplit(url), socket.socket()
+    made.settimeout(10)
+    if takes is not None:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, takes)
+    made.connect((at.hostname, at.port))
+    return made
 
 
 def closed_after(connection):
@@ -194,6 +200,100 @@ def test_bodies_together_are_bounded_and_given_back(tmp_path):
         assert httpx.post(path, json=asked).status_code == 200
         assert httpx.post(path, content=b"x" * 100_001).status_code == 413
         wait_for(lambda: bodies.held == 0)
+
+
+@pytest.mark.slow
+def test_answers_together_are_bounded_and_given_back(tmp_path):
+    """Clients that take an answer byte by byte do not fill the memory with answers."""
+    rows = unit_rows(900)
+    with memvec.open(tmp_path / "things", dim=rows.shape[1]) as made:
+        made.add(rows)
+    app = create_app(ServerSettings(tmp_path, limits=Limits(answers_bytes=15_000_000)))
+    answers = app.state.server.answers
+    asked = json.dumps({"queries": rows.tolist(), "similarity": 0.001}).encode()
+    head = b"POST /v1/collections/things/range HTTP/1.1\r\nHost: localhost\r\n"
+    head += b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(asked)
+    with running(None, app) as url, httpx.Client(base_url=url, timeout=60) as http:
+        path = "/v1/collections/things/range"
+        with connected(url, takes=4096) as slow:
+            slow.sendall(head + asked)
+            assert slow.recv(1000).startswith(b"HTTP/1.1 200 ")
+            assert answers.held > 8_000_000
+            headers = {"Content-Type": "application/json"}
+            full = http.post(path, content=asked, headers=headers)
+            assert (full.status_code, full.json()["error"]["code"]) == (429, "too_busy")
+            assert full.headers["retry-after"] == "1"
+            small = http.post(path, json={"items": [0], "similarity": 0.5})
+            assert small.status_code == 200
+        wait_for(lambda: answers.held == 0)
+        whole = http.post(path, content=asked, headers=headers)
+        assert whole.status_code == 200
+        assert len(whole.json()["ids"]) > 100_000
+        wait_for(lambda: answers.held == 0)
+
+
+def test_answer_that_never_fits_is_not_asked_for_again(tmp_path):
+    fill(tmp_path / "things", 300)
+    limits = Limits(answers_bytes=70_000)
+    with running(ServerSettings(tmp_path, limits=limits)) as url:
+        asked = {"queries": unit_rows(60).tolist(), "similarity": 0.001}
+        refused = httpx.post(f"{url}/v1/collections/things/range", json=asked, timeout=60)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (413, "too_large")
+        assert "retry-after" not in refused.headers
+
+
+@pytest.mark.parametrize(
+    ("path", "asked", "n_items"),
+    [
+        ("range", {"items": [0, 1], "similarity": 0.001}, None),
+        ("search", {"items": [0, 1], "k": 10}, 20),
+        ("items/get", {"ids": list(range(20))}, 20),
+        ("items/scroll", {"limit": 20}, 20),
+    ],
+)
+def test_what_comes_with_items_is_bounded(tmp_path, path, asked, n_items):
+    with memvec.open(tmp_path / "things", dim=8) as made:
+        made.add(unit_rows(40), metadata=[{"n": row} for row in range(40)])
+        n_items = n_items or int(made.count(unit_rows(2), 0.001).sum())
+    path = f"/v1/collections/things/{path}"
+    for more, name, needed in (("metadata", "full_hits", 1), ("vectors", "numbers", 8)):
+        for spare, status in ((0, 200), (-1, 413)):
+            limits = Limits(**{name: needed * n_items + spare})
+            app = create_app(ServerSettings(tmp_path, limits=limits))
+            with running(None, app) as url, httpx.Client(base_url=url, timeout=60) as http:
+                found = http.post(path, json={**asked, "include": [more]})
+                assert found.status_code == status, found.text
+                assert http.post(path, json={**asked, "include": []}).status_code == 200
+                # What was counted before it was read was no query of the collection.
+                health = http.get("/v1/collections/things").json()["health"]
+                assert health["n_queries"] <= (4 if status == 200 else 2)
+
+
+def test_no_more_collections_are_open_than_allowed_however_many_are_made(tmp_path):
+    app = create_app(ServerSettings(tmp_path, limits=Limits(collections=2)))
+    with running(None, app) as url, httpx.Client(base_url=url, timeout=60) as http:
+        for name in "abcd":
+            made = http.post("/v1/collections", json={"name": name, "dim": 2})
+            assert made.status_code == 201
+            assert len(app.state.server.registry.opened()) <= 2
+        assert len(http.get("/v1/collections").json()["collections"]) == 4
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "given"),
+    [
+        (1024, 100_000, 3328), (1024, 2000, 2000), (1024, -1, 3328),
+        (8192, 8192, None), (-1, -1, None),
+    ],
+)  # fmt: skip
+def test_server_asks_for_the_files_that_its_limits_allow(monkeypatch, soft, hard, given):
+    from memvec.server import _app
+
+    seen = []
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (soft, hard))
+    monkeypatch.setattr(resource, "setrlimit", lambda kind, both: seen.append(both))
+    _app._allow_files(Limits())
+    assert seen == ([] if given is None else [(given, hard)])
 
 
 def test_large_bodies_are_read_beside_other_requests(tmp_path, monkeypatch):

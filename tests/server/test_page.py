@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import shutil
 import time
 
@@ -128,7 +129,6 @@ def test_collections_are_listed_with_their_promise(page):
         assert words in text
     page.get_by_role("button", name="Check files").last.click()
     page.wait_for_selector("text=files are whole")
-    shoot(page, "server-collections")
 
 
 def test_explore_shows_scores_results_and_the_certificate(page):
@@ -140,6 +140,18 @@ def test_explore_shows_scores_results_and_the_certificate(page):
     assert page.locator("svg.chart rect.bar").count() == 100
     assert page.locator("svg.chart polyline.law").count() == 1
     shoot(page, "server-explore")
+
+
+@pytest.mark.parametrize(
+    ("number", "digits", "text"),
+    [
+        (0.0421, 2, "0.042"), (4.21, 2, "4.2"), (9.96, 2, "10"), (42.1, 2, "42"),
+        (170.2, 2, "170"), (4210, 2, "4,210"), (1, 1, "1"), (45.13, 3, "45.1"), (999.7, 3, "1,000"),
+    ],
+)  # fmt: skip
+def test_numbers_have_no_powers_of_ten(page, number, digits, text):
+    asked = "async ([n, digits]) => (await import('/page/dom.js')).about(n, digits)"
+    assert page.evaluate(asked, [number, digits]) == text
 
 
 def test_slider_changes_the_results_the_p_value_and_the_chart(page):
@@ -249,7 +261,7 @@ def test_duplicates_are_found_chosen_exported_and_deleted(page, address):
 
 
 def test_page_works_on_a_phone_in_the_dark(browser, address):
-    options = {"color_scheme": "dark", "device_scale_factor": 2}
+    options = {"color_scheme": "dark", "device_scale_factor": 1}
     with opened(browser, address, **options) as page:
         page.set_viewport_size({"width": 375, "height": 740})
         explore(page)
@@ -274,6 +286,63 @@ def test_page_is_used_by_keyboard_and_has_names_for_everything(page):
                            || e.textContent.trim())).map(e => e.outerHTML)"""
     )
     assert nameless == []
+
+
+def test_collections_tell_what_queries_have_seen(page, address):
+    with memvec.Client(address) as client:
+        synsets = client.collection("synsets")
+        synsets.shadow = 1.0
+        names = [name for name in synsets if isinstance(name, int)][:300]
+        vectors = np.array([item.vector for item in synsets.get(names)])
+        for start in range(0, len(names), 50):
+            synsets.range_search(vectors[start : start + 50], 0.5)
+        synsets.shadow = 0.0
+        for vector in vectors[:20]:
+            synsets.range_search(vector, 0.5)
+    page.evaluate("location.hash = '#explore/synsets'")
+    page.wait_for_selector("#results .card")
+    page.evaluate("location.hash = '#collections'")
+    page.wait_for_selector("text=2 collections")
+    text = page.locator(".card").last.inner_text()
+    assert "no query" not in text
+    assert "of 300 queries (" in text
+    assert re.search(r"\d ms, median of recent searches", text)
+    assert "e+" not in text
+    page.get_by_role("button", name="Check files").last.click()
+    page.wait_for_selector("text=files are whole")
+    shoot(page, "server-collections")
+
+
+IN_SMALL_LOTS = """() => {
+    const real = window.fetch;
+    let lots = 0;
+    window.fetch = async (path, options) => {
+        const answer = await real(path, options);
+        if (path.endsWith("/items/get") && lots++ === 0) {
+            await new Promise((resolve) => { setTimeout(resolve, 500); });
+        }
+        if (!path.endsWith("/range")) return answer;
+        const lines = (await answer.text()).split("\\n").slice(0, -1);
+        return new Response(new ReadableStream({ async start(out) {
+            while (lines.length) {
+                out.enqueue(new TextEncoder().encode(lines.splice(0, 20).join("\\n") + "\\n"));
+                await new Promise((resolve) => { setTimeout(resolve, 1); });
+            }
+            out.close();
+        } }));
+    };
+}"""
+
+
+def test_cards_come_in_the_order_of_their_scores(page):
+    """Metadata of the first lot comes late: its cards are still the first."""
+    explore(page)
+    page.evaluate(IN_SMALL_LOTS)
+    set_slider(page, "0.4")
+    until(page, "document.querySelectorAll('#results .card').length === 60")
+    texts = page.locator("#results .card .numbers").all_text_contents()
+    scores = [float(text.split()[1].rstrip(",")) for text in texts]
+    assert scores == sorted(scores, reverse=True)
 
 
 def test_empty_collection_and_unknown_view_are_told(page):

@@ -119,6 +119,32 @@ def test_large_bodies_are_read_and_refused_as_small_ones(http):
     assert http.delete("/collections/large").json()["result"] is True
 
 
+@pytest.mark.parametrize(
+    ("more", "name"), [("with_payload", "full_hits"), ("with_vector", "numbers")]
+)
+def test_what_comes_with_points_is_bounded(tmp_path, more, name):
+    fill(tmp_path / "things", 60)
+    limits = Limits(**{name: 9 * (DIM if name == "numbers" else 1)})
+    server = ServerState.of(ServerSettings(tmp_path, limits=limits))
+    at = "/collections/things/points"
+    bare = {"with_payload": False, "with_vector": False}
+    with running(None, build_qdrant(server)) as url, httpx.Client(base_url=url) as http:
+        for path, few, many in (
+            (f"{at}/query", {"query": ROW, "limit": 9}, {"query": ROW, "limit": 10}),
+            (f"{at}/scroll", {"limit": 9}, {"limit": 10}),
+            (at, {"ids": list(range(10, 28, 2))}, {"ids": list(range(10, 30, 2))}),
+        ):
+            for asked, status in ((few, 200), (many, 413)):
+                found = http.post(path, json={**asked, **bare, more: True})
+                assert found.status_code == status, (path, found.text)
+            assert http.post(path, json={**many, **bare}).status_code == 200
+        one = {"query": ROW, "limit": 5, **bare, more: True}
+        for n_searches, status in ((1, 200), (2, 413)):
+            found = http.post(f"{at}/query/batch", json={"searches": [one] * n_searches})
+            assert found.status_code == status
+    server.close()
+
+
 def test_limits_and_read_only_hold_for_clients_of_qdrant(tmp_path):
     fill(tmp_path / "things", 60)
     limits = Limits(hits=25, body_bytes=10_000)

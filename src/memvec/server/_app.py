@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 _GRACE_SECONDS = 5
 # Idle connections are closed after so many seconds.
 _IDLE_SECONDS = 30
+# A collection holds four to six: its catalog, the journal of that, a lock. Segments are mapped.
+_COLLECTION_FILES = 8
+# Connections are counted for each port, and the process has some files of its own.
+_PORTS, _FILES = 2, 256
 
 
 def create_app(settings: ServerSettings) -> FastAPI:
@@ -60,6 +64,7 @@ def serve(
     """
     _need("fastapi", "uvicorn")
     write_log(logging.WARNING if quiet else logging.INFO)
+    _allow_files(settings.limits)
     # What uvicorn was told to stop by, it raises again once it has stopped.
     signal.signal(signal.SIGTERM, lambda number, frame: None)
     asyncio.run(_serve(settings, qdrant_port, when_ready))
@@ -93,6 +98,19 @@ async def _serve(
     finally:
         # Not before both ports have answered what they took.
         await asyncio.to_thread(server.close)
+
+
+def _allow_files(limits: Limits) -> None:
+    """Let the process open what its limits allow: many systems begin with 1,024 files."""
+    try:
+        import resource
+    except ImportError:
+        return  # Windows counts otherwise
+    wanted = _FILES + _PORTS * limits.connections + _COLLECTION_FILES * limits.collections
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def _url(listener: socket.socket) -> str:

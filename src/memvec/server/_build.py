@@ -52,7 +52,7 @@ class Application(FastAPI):
         super().__init__(**more)
         self.state.server = server
         self._guard: ASGIApp = Guard(
-            super().__call__, server.settings, server.metrics, server.bodies
+            super().__call__, server.settings, server.metrics, server.bodies, server.answers
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

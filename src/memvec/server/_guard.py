@@ -23,6 +23,8 @@ _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+# Bytes: answers beyond are counted while they are sent, piece by piece.
+_LARGE, _PIECE = 1 << 16, 1 << 18
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _HEADERS = [
     (b"content-security-policy", _POLICY.encode()),
@@ -45,14 +47,20 @@ class Guard:
         By which names the server may be called.
     metrics : Metrics
         What is counted.
-    bodies : Bodies
-        What requests hold until they are answered.
+    bodies, answers : Bodies
+        What requests hold until they are answered, and answers until they are sent.
     """
 
     def __init__(
-        self, app: ASGIApp, settings: ServerSettings, metrics: Metrics, bodies: Bodies
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        metrics: Metrics,
+        bodies: Bodies,
+        answers: Bodies,
     ) -> None:
-        self._app, self._metrics, self._bodies = app, metrics, bodies
+        self._app, self._metrics = app, metrics
+        self._bodies, self._answers = bodies, answers
         self._hosts, self._origins = settings.allowed_hosts, frozenset(settings.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,28 +72,36 @@ class Guard:
         request_id = _request_id(headers)
         scope["request_id"] = request_id
         begun, status = time.perf_counter(), 0
+        refused: ApiError | None = None
 
         async def answer(message: Message) -> None:
-            nonlocal status
+            nonlocal status, refused
             if message["type"] == "http.response.start":
+                try:
+                    self._hold(scope, message)
+                except ApiError as error:
+                    refused = error
+                    raise
                 status = message["status"]
                 own = [*_HEADERS, (b"x-request-id", request_id.encode())]
                 named = {name for name, _ in message["headers"]}
                 more = [(name, value) for name, value in own if name not in named]
                 message = {**message, "headers": [*message["headers"], *more]}
-            await send(message)
+            await send_slowly(send, message)
 
         try:
             self._check(headers, scope)
             await self._app(scope, receive, answer)
         except Exception as error:
-            failed = told(error)
+            # The framework has an error of its own for answers that cannot begin.
+            failed = refused or told(error)
             if failed.status >= 500 and not isinstance(error, ApiError):
                 LOG.error("failed", exc_info=error, extra={"request_id": request_id})
             if not status:
                 await send_error(answer, failed, request_id)
         finally:
             self._bodies.give_back(scope)
+            self._answers.give_back(scope)
         self._count(scope, status, time.perf_counter() - begun, request_id)
 
     def _check(self, headers: dict[bytes, bytes], scope: Scope) -> None:
@@ -106,6 +122,12 @@ class Guard:
             )
         if not origin and headers.get(b"sec-fetch-site") == b"cross-site":
             raise ApiError(403, "wrong_origin", "Pages of other servers may not use this one.")
+
+    def _hold(self, scope: Scope, message: Message) -> None:
+        """Count the bytes of a large answer, or refuse to send it."""
+        lengths = [value for name, value in message["headers"] if name == b"content-length"]
+        if lengths and int(lengths[0]) > _LARGE:
+            self._answers.take(scope, int(lengths[0]))
 
     def _count(self, scope: Scope, status: int, seconds: float, request_id: str) -> None:
         route = getattr(scope.get("route"), "path", "unknown")
@@ -144,6 +166,16 @@ def host_name(host: str) -> str:
         name, port = host, "0"
     plain = port.isascii() and port.isdecimal() and (":" not in name or name.startswith("["))
     return name if plain else ""
+
+
+async def send_slowly(send: Send, message: Message) -> None:
+    """Send a message; a large body in pieces, each when the client has taken the one before."""
+    body, sent = message.get("body", b""), 0
+    while len(body) - sent > _PIECE:
+        piece = body[sent : sent + _PIECE]
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        sent += _PIECE
+    await send({**message, "body": body[sent:]} if sent else message)
 
 
 async def send_error(send: Send, failed: ApiError, request_id: str) -> None:

@@ -225,8 +225,8 @@ class Jobs:
             job.message = told(error).message
             _LOG.error("the job %s failed", job.id, exc_info=error)
         finally:
-            job.ended = time.time()
             job.state = ended
+            job.ended = time.time()  # last: who sees it may read the state
 
     def _work(self, job: Job, collection: Collection) -> None:
         if job.kind == "deduplicate":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StrictBool, Stri
 from memvec.collection import Collection
 from memvec.guarantee import Guarantee
 from memvec.server._failures import ApiError
+from memvec.server._settings import Limits
 from memvec.types import Float32Array, RowType
 
 Id = Annotated[StrictInt | StrictStr, Field(description="An integer of 64 bits, or a text.")]
@@ -240,6 +242,17 @@ def check_number(given: int, most: int, what: str) -> None:
     """Refuse more than one request may hold."""
     if given > most:
         text = f"A request may hold at most {most:,} {what}. Got {given:,} instead."
+        raise ApiError(413, "too_many", text)
+
+
+def check_carried(n_items: int, dim: int, include: Sequence[str], limits: Limits) -> None:
+    """Refuse more metadata and vectors than one answer may hold."""
+    if "metadata" in include and n_items > limits.full_hits:
+        text = f"An answer may hold the metadata of at most {limits.full_hits:,} items."
+        raise ApiError(413, "too_many", text)
+    if "vectors" in include and n_items * dim > limits.numbers:
+        most = limits.numbers // dim
+        text = f"An answer may hold at most {most:,} vectors of {dim:,} numbers."
         raise ApiError(413, "too_many", text)
 
 

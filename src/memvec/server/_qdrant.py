@@ -28,7 +28,7 @@ from memvec.server._bodies import LARGE, read_body
 from memvec.server._failures import ApiError, told
 from memvec.server._guard import Guard
 from memvec.server._keys import Scope
-from memvec.server._models import check_number
+from memvec.server._models import check_carried, check_number
 from memvec.server._qdrant_payloads import (
     metadata_of,
     payload_of,
@@ -37,6 +37,7 @@ from memvec.server._qdrant_payloads import (
     where_of,
 )
 from memvec.server._ranges import bounded_range
+from memvec.server._settings import Limits
 from memvec.server._state import ServerState
 
 # Clients warn where their own version is further than one minor from it.
@@ -59,7 +60,7 @@ def build_qdrant(server: ServerState) -> ASGIApp:
             HTTPException: _refuse,
         },
     )
-    return Guard(app, server.settings, server.metrics, server.bodies)
+    return Guard(app, server.settings, server.metrics, server.bodies, server.answers)
 
 
 def _handler(
@@ -208,10 +209,11 @@ def _vector(given: Any) -> list[float]:
 def _retrieve(server: ServerState, name: str, asked: Any) -> Any:
     ids = asked.get("ids", [])
     check_number(len(_listed(ids)), server.settings.limits.page_items, "ids")
+    wanted, vector = asked.get("with_payload", True), asked.get("with_vector", False)
     with server.registry.lease(name) as collection:
         known = _known(collection, ids)
+        check_carried(len(known), collection.dim, _include(wanted, vector), server.settings.limits)
         items = collection.get(known) if known else []
-        wanted, vector = asked.get("with_payload", True), asked.get("with_vector", False)
         return [_record(item, wanted, vector) for item in items]
 
 
@@ -237,6 +239,11 @@ def _get_point(server: ServerState, name: str, asked: Any) -> Any:
     if not found:
         raise ApiError(404, "not_found", f"Not found: Point with id {given} does not exist!")
     return found[0]
+
+
+def _include(payload: Any, vector: Any) -> list[str]:
+    """Return what comes with the points of an answer, as the library calls it."""
+    return [name for name, wanted in (("metadata", payload), ("vectors", vector)) if wanted]
 
 
 def _record(item: Any, payload: Any, vector: Any) -> dict[str, Any]:
@@ -271,11 +278,12 @@ def _scroll(server: ServerState, name: str, asked: Any) -> Any:
     if asked.get("order_by") is not None:
         raise unsupported("order_by")
     check_number(limit, server.settings.limits.page_items, "points")
+    wanted, vector = asked.get("with_payload", True), asked.get("with_vector", False)
     with server.registry.lease(name) as collection:
+        check_carried(limit, collection.dim, _include(wanted, vector), server.settings.limits)
         first = None if offset is None else point_id(offset)
         items = collection.items(where_of(asked.get("filter")), first=first)
         found = list(islice(items, limit + 1))
-    wanted, vector = asked.get("with_payload", True), asked.get("with_vector", False)
     more = found[limit].id if len(found) > limit else None
     points = [_record(item, wanted, vector) for item in found[:limit]]
     return {"points": points, "next_page_offset": more}
@@ -302,11 +310,16 @@ def _batch(one: _Work, server: ServerState, name: str, asked: Any) -> Any:
     if not isinstance(searches, list):
         raise ApiError(400, "invalid_value", "There are no searches.")
     check_number(len(searches), server.settings.limits.vectors, "searches")
-    answers, n_points = [], 0
+    answers: list[Any] = []
+    n_points, include, limits = 0, set[str](), server.settings.limits
+    with server.registry.lease(name) as collection:
+        dim = collection.dim
     for search in searches:
         answers.append(one(server, name, _fields(search, "A search")))
         n_points += len(answers[-1]["points"] if one is _query else answers[-1])
-        check_number(n_points, server.settings.limits.hits, "points of an answer")
+        include |= set(_include(search.get("with_payload"), search.get("with_vector")))
+        check_number(n_points, limits.hits, "points of an answer")
+        check_carried(n_points, dim, list(include), limits)
     return answers
 
 
@@ -328,9 +341,9 @@ def _found(server: ServerState, name: str, asked: Any, query: Any) -> list[dict[
             return [{**point, "version": 0, "score": 0.0} for point in page]
         given = None if isinstance(query, list) else point_id(query)
         vector = query if given is None else collection.get(given).vector
-        hits = _above(collection, vector, asked, limit + offset + 1, limits.hits)
+        hits = _above(collection, vector, asked, limit + offset + 1, limits)
         points = [hit for hit in hits if hit[0] != given][offset : offset + limit]
-        return _told(collection, points, asked)
+        return _told(collection, points, asked, limits)
 
 
 def _plain_query(asked: Any, query: Any) -> Any:
@@ -342,7 +355,7 @@ def _plain_query(asked: Any, query: Any) -> Any:
 
 
 def _above(
-    collection: Collection, vector: Any, asked: Any, wanted: int, most: int
+    collection: Collection, vector: Any, asked: Any, wanted: int, limits: Limits
 ) -> list[tuple[int | str, float]]:
     """Return ids and scores, the best first: everything above a threshold, or the nearest."""
     threshold, where = asked.get("score_threshold"), where_of(asked.get("filter"))
@@ -353,9 +366,9 @@ def _above(
     if collection.metric == "cosine" and isinstance(threshold, int | float) and threshold > 0:
         if threshold > 1:
             return []
-        hits = bounded_range(collection, [vector], threshold, most, where=where, **options)
+        hits = bounded_range(collection, [vector], threshold, limits, where=where, **options)
         return list(zip(hits.ids.tolist(), hits.scores.tolist(), strict=True))[:wanted]
-    check_number(wanted, most, "points")
+    check_number(wanted, limits.hits, "points")
     top = collection.search(vector, wanted, where=where, **options)
     pairs = zip(top.ids[0].tolist(), top.scores[0].tolist(), strict=True)
     low = -2.0 if threshold is None else float(threshold)
@@ -363,11 +376,12 @@ def _above(
 
 
 def _told(
-    collection: Collection, points: list[tuple[int | str, float]], asked: Any
+    collection: Collection, points: list[tuple[int | str, float]], asked: Any, limits: Limits
 ) -> list[dict[str, Any]]:
     wanted, vector = asked.get("with_payload", False), asked.get("with_vector", False)
     if not points or not (wanted or vector):
         return [{"id": name, "version": 0, "score": score} for name, score in points]
+    check_carried(len(points), collection.dim, _include(wanted, vector), limits)
     items = collection.get([name for name, _ in points])
     return [
         {**_record(item, wanted, vector), "version": 0, "score": score}

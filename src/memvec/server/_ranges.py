@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from memvec.search import Hits
 from memvec.server._answers import json_text, promised_text
 from memvec.server._arrow import ArrowMatches
 from memvec.server._failures import ApiError
+from memvec.server._models import check_carried
+from memvec.server._settings import Limits
 from memvec.types import Float64Array
 
 # Pairs of a query and an item that are looked at before the number of matches is compared with
@@ -25,20 +27,47 @@ _LOWEST = 1e-3
 
 
 def bounded_range(
-    collection: Collection, queries: Any, similarity: float | None, most: int, **options: Any
+    collection: Collection,
+    queries: Any,
+    similarity: float | None,
+    limits: Limits,
+    include: Sequence[Literal["metadata", "vectors"]] = (),
+    **options: Any,
 ) -> Hits:
     """Return everything above a similarity, unless it is more than an answer may hold."""
+    _check_included(collection, queries, similarity, limits, include, **options)
     at_once = max(1, _PAIRS_AT_ONCE // max(1, len(collection)))
     found = []
     for start in range(0, max(1, len(queries)), at_once):
         some = queries[start : start + at_once]
-        found.append(collection.range_search(some, similarity, **options))
-        _check_hits(found, most)
+        found.append(collection.range_search(some, similarity, include=include, **options))
+        _check_hits(sum(len(hits.ids) for hits in found), limits.hits)
     return found[0] if len(found) == 1 else _stacked(found)
 
 
-def _check_hits(found: list[Hits], most: int) -> None:
-    if sum(len(hits.ids) for hits in found) > most:
+def _check_included(
+    collection: Collection,
+    queries: Any,
+    similarity: float | None,
+    limits: Limits,
+    include: Sequence[str],
+    shadow: float | None = None,
+    **options: Any,
+) -> None:
+    """Count the matches before their metadata and vectors are read, where they may be too many."""
+    try:
+        check_carried(len(collection) * len(queries), collection.dim, include, limits)
+    except ApiError:
+        n_matches = 0
+        # As a stream, which no monitor counts: the queries are asked again.
+        stream = collection.iter_range(queries, similarity, ordered=False, **options)
+        for block in stream.blocks():
+            n_matches += len(block.ids)
+            check_carried(n_matches, collection.dim, include, limits)
+
+
+def _check_hits(n_matches: int, most: int) -> None:
+    if n_matches > most:
         text = (
             f"There are more than {most:,} matches. Ask for a stream (Accept: "
             "application/x-ndjson), for fewer queries or for a higher similarity."

@@ -94,6 +94,7 @@ class Registry:
             self._refuse_if_closed()
             if name in self._going or path.exists() or path.is_symlink():
                 raise ApiError(409, "exists", f"There is something called {name!r} already.")
+            self._make_room()
             self._entries[name] = _Entry(open_collection(path, **given))
 
     def remove(self, name: str) -> None:

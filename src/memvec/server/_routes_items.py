@@ -16,7 +16,14 @@ from memvec.server._access import needs
 from memvec.server._answers import NDJSON, answer, json_text, stream, wanted_type
 from memvec.server._bodies import body, described
 from memvec.server._failures import ApiError
-from memvec.server._models import DeleteAsk, GetAsk, ItemsAsk, ScrollAsk, check_number
+from memvec.server._models import (
+    DeleteAsk,
+    GetAsk,
+    ItemsAsk,
+    ScrollAsk,
+    check_carried,
+    check_number,
+)
 from memvec.server._state import Server
 
 router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"])
@@ -67,6 +74,7 @@ async def get_items(
             if missing and asked.missing == "refuse":
                 raise ApiError(404, "not_found", f"There is no item {missing[0]!r}.")
             ids = [one for one in asked.ids if one not in set(missing)]
+            check_carried(len(ids), collection.dim, asked.include, server.settings.limits)
             items = collection.get(ids) if ids else []
             return answer({"items": [item_record(item, asked.include) for item in items]})
 
@@ -110,6 +118,7 @@ async def scroll_items(
 
     def page() -> Record:
         with server.registry.lease(name) as collection:
+            check_carried(asked.limit, collection.dim, asked.include, server.settings.limits)
             items = collection.items(asked.where, first=asked.first)
             *found, after = [*islice(items, asked.limit + 1), None][: asked.limit + 1]
             records = [item_record(item, asked.include) for item in found if item is not None]

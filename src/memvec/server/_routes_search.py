@@ -23,6 +23,7 @@ from memvec.server._models import (
     RangeAsk,
     SearchAsk,
     SetAsk,
+    check_carried,
     check_number,
 )
 from memvec.server._ranges import batches_of, bounded_range, histogram, lines_of
@@ -55,7 +56,7 @@ async def range_search(
         with server.registry.lease(name) as collection:
             rows = asked.vectors(collection, limits.vectors)
             options = asked.options(*_VECTORS, "similarity", "p_values", "ordered")
-            hits = bounded_range(collection, rows, asked.similarity, limits.hits, **options)
+            hits = bounded_range(collection, rows, asked.similarity, limits, **options)
         server.metrics.took(name, time.perf_counter() - begun)
         server.metrics.found(name, len(hits.ids))
         return answer(hits_record(hits, p_values=asked.p_values), hits.certificate)
@@ -137,6 +138,7 @@ async def _nearest(server: ServerState, name: str, asked: SearchAsk, method: str
         with server.registry.lease(name) as collection:
             rows = asked.vectors(collection, limits.vectors)
             check_number(asked.k * len(rows), limits.hits, "results (k × queries)")
+            check_carried(asked.k * len(rows), collection.dim, asked.include, limits)
             top = getattr(collection, method)(rows, **asked.options(*_VECTORS))
         server.metrics.took(name, time.perf_counter() - begun)
         return answer(top_record(top), top.certificate)

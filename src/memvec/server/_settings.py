@@ -29,8 +29,14 @@ class Limits:
         Nearest items of one query: rows are filled up, so that k × queries is what is sent.
     hits : int
         Matches of one answer that is not streamed: each takes about 60 bytes of JSON.
+    full_hits : int
+        Matches of one answer that come with their metadata: each takes a kilobyte or more.
+    numbers : int
+        Of all vectors in one answer: each takes 50 bytes of memory until it is sent.
+    answers_bytes : int
+        Of all answers that wait for slow clients, streams apart: they are held in memory.
     page_items : int
-        Items of one page, with their vectors.
+        Items of one page.
     running : int
         Requests that are worked on at a time: more than cores only take memory from each other.
     queued : int
@@ -54,7 +60,7 @@ class Limits:
     collections : int
         Open at a time: each holds files and caches.
     connections : int
-        Open at a time: half of the 1,024 files that a process may open by default.
+        Open at a time, of each port: each is a file of the process.
     key_checks : int
         Unknown keys that are checked at a time: each check takes 16 MiB and 50 ms.
     """
@@ -64,6 +70,9 @@ class Limits:
     vectors: int = 10_000
     k: int = 10_000
     hits: int = 1_000_000
+    full_hits: int = 100_000
+    numbers: int = 8_000_000
+    answers_bytes: int = 512 << 20
     page_items: int = 1_000
     running: int = field(default_factory=lambda: max(2, os.cpu_count() or 2))
     queued: int = 256

@@ -31,8 +31,8 @@ class ServerState:
         Its collections.
     workers, key_checks, removals : Workers
         Its threads, those that check keys, and those that wait to delete a collection.
-    bodies : Bodies
-        What requests hold.
+    bodies, answers : Bodies
+        What requests hold, and what is sent to them.
     jobs : Jobs
         Its joins.
     metrics : Metrics
@@ -49,6 +49,7 @@ class ServerState:
     key_checks: Workers
     removals: Workers
     bodies: Bodies
+    answers: Bodies
     jobs: Jobs
     metrics: Metrics
     keys: KeyFile | None
@@ -64,7 +65,8 @@ class ServerState:
             Workers(settings.limits),
             Workers(replace(settings.limits, running=1, queued=settings.limits.key_checks)),
             Workers(replace(settings.limits, running=_REMOVALS, queued=0)),
-            Bodies(settings.limits.bodies_bytes),
+            Bodies(settings.limits.bodies_bytes, "requests"),
+            Bodies(settings.limits.answers_bytes, "answers"),
             Jobs(registry, settings.limits),
             Metrics(),
             None if settings.key_file is None else KeyFile(settings.key_file),

@@ -14,32 +14,37 @@ from memvec.server._failures import ApiError
 from memvec.server._settings import Limits
 
 _Result = TypeVar("_Result")
-_HELD = "memvec.body_bytes"
 
 
 class Bodies:
-    """Counts the bytes of the bodies that are held at a time, until their requests are answered.
+    """Counts the bytes that requests, or answers, hold at a time, until the answers are sent.
 
     Parameters
     ----------
     most : int
         So many are held.
+    what : {"requests", "answers"}
+        Whose bodies they are.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self.held = most, 0
+    def __init__(self, most: int, what: str) -> None:
+        self._most, self._what, self.held = most, what, 0
+        self._key = f"memvec.bytes_of_{what}"
 
     def take(self, scope: Scope, n_bytes: int) -> None:
         """Count bytes of a request, or refuse them."""
+        if n_bytes > self._most:
+            text = f"The bodies of {self._what} may hold at most {self._most:,} bytes."
+            raise ApiError(413, "too_large", text)
         if self.held + n_bytes > self._most:
-            text = f"The bodies of other requests take {self.held:,} bytes already."
+            text = f"The bodies of other {self._what} take {self.held:,} bytes already."
             raise ApiError(429, "too_busy", text, retry_after=1)
         self.held += n_bytes
-        scope[_HELD] = scope.get(_HELD, 0) + n_bytes
+        scope[self._key] = scope.get(self._key, 0) + n_bytes
 
     def give_back(self, scope: Scope) -> None:
         """Forget the bytes of a request."""
-        self.held -= scope.pop(_HELD, 0)
+        self.held -= scope.pop(self._key, 0)
 
 
 class Workers:

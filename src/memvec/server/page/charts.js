@@ -3,8 +3,8 @@
 import { chance, s } from "./dom.js";
 
 const WIDTH = 720;
-const HEIGHT = 200;
-const FLOOR = 22;
+const HEIGHT = 208;
+const FLOOR = 30;
 
 // Heights are logarithmic: one match beside 100,000 unrelated items must be seen.
 const height = (n, most) => (n <= 0 ? 0 : ((HEIGHT - FLOOR - 8) * Math.log1p(n)) / Math.log1p(most));
@@ -52,7 +52,7 @@ export function stagesChart(told) {
   const all = rows.flatMap((row) => [row.score, row.threshold ?? row.score]);
   const low = Math.min(0, ...all);
   const high = Math.max(1, ...all);
-  const x = (value) => 250 + (430 * (value - low)) / (high - low);
+  const x = (value) => 310 + (330 * (value - low)) / (high - low);
   const lines = rows.flatMap((row, number) => {
     const y = 24 + 34 * number;
     const drawn = [

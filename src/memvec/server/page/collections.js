@@ -1,7 +1,7 @@
 // All collections: what each holds, promises, and how the promise is kept.
 
 import { at, get, post } from "./api.js";
-import { alertUser, bytes, count, h, percent, show } from "./dom.js";
+import { about, alertUser, bytes, count, h, percent, show } from "./dom.js";
 
 export async function collectionsView(main) {
   const { collections } = await get("/v1/collections");
@@ -25,9 +25,9 @@ function card(one) {
     ["segments", stats.segment_sizes.length ? stats.segment_sizes.map(count).join(", ") : "none"],
     ["on disk", bytes(stats.segment_bytes + stats.catalog_bytes)],
     ["vectors", `${settings.dim} × ${settings.dtype}, ${range}`],
-    ["promise", `misses at most ${percent(settings.miss_rate, 1)} above ${settings.similarity} (${settings.guarantee})`],
+    ["promise", `misses at most ${Number((100 * settings.miss_rate).toPrecision(6))} % above ${settings.similarity} (${settings.guarantee})`],
     ["queries", count(health.n_queries)],
-    ["latency", one.latency_ms === null ? "no query yet" : `${one.latency_ms.toPrecision(2)} ms, the median of the last`],
+    ["latency", one.latency_ms === null ? "no query yet" : `${about(one.latency_ms)} ms, median of recent searches`],
     ["misses seen", misses(health)],
     ["drift", drift(health.drift)],
   ];

@@ -56,14 +56,16 @@ export function ask(title, body, buttons) {
 }
 
 export const count = (n) => Number(n).toLocaleString("en");
-export const percent = (x, digits = 2) => `${(100 * x).toPrecision(digits)} %`;
+// Two digits, or whole numbers: 0.042, 4.2, 42, 4,200.
+export const about = (n, digits = 2) => (n >= 10 ** (digits - 1) ? count(Math.round(n)) : n.toPrecision(digits));
+export const percent = (x) => `${about(100 * x)} %`;
 export const chance = (p) => (p >= 0.001 ? p.toPrecision(2) : p.toExponential(1));
 export function bytes(n) {
   for (const unit of ["B", "kB", "MB"]) {
-    if (n < 1000) return `${n.toPrecision(3)} ${unit}`;
+    if (n < 1000) return `${about(n, 3)} ${unit}`;
     n /= 1000;
   }
-  return `${n.toPrecision(3)} GB`;
+  return `${about(n, 3)} GB`;
 }
 
 export function debounced(work, wait) {

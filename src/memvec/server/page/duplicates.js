@@ -77,7 +77,8 @@ class DuplicatesPage {
     const found = await get(`/v1/jobs/${this.job}/result`);
     // Which items of a group are kept; the server's choice first.
     this.groups = found.groups.map((group) => ({ ids: [group.kept, ...group.dropped], kept: new Set([group.kept]) }));
-    const missed = found.expected_missed ? `; about ${count(found.expected_missed)} pairs may be left` : "";
+    const left = found.expected_missed;
+    const missed = left ? `; about ${count(left)} ${left === 1 ? "pair" : "pairs"} may be left` : "";
     this.status.textContent = `${count(found.groups.length)} groups in ${count(found.n_items)} items${missed}.`;
     this.page = 0;
     this.remove = h("button", { type: "button", className: "danger", disabled: !this.collection.writable, onclick: () => this.delete() });

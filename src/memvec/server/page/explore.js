@@ -2,7 +2,7 @@
 
 import { at, get, post, stream } from "./api.js";
 import { histogramChart, pValue, stagesChart } from "./charts.js";
-import { alertUser, ask, chance, count, debounced, h, labelled, select, show } from "./dom.js";
+import { about, alertUser, ask, chance, count, debounced, h, labelled, select, show } from "./dom.js";
 import { itemCard, readItems, shownId, typedId } from "./items.js";
 
 const MOST_CARDS = 60;
@@ -119,10 +119,15 @@ class Explore {
 
   async ask() {
     alertUser("");
+    // Of two questions, the later one counts, whichever is answered first.
+    const mine = (this.asking = Symbol("question"));
     try {
-      this.query = await this.asked();
-      this.seen = await post(at(this.name, "/histogram"), { ...this.query, ...this.filter(), bins: 100 });
+      const query = await this.asked();
+      const seen = await post(at(this.name, "/histogram"), { ...query, ...this.filter(), bins: 100 });
+      if (this.asking !== mine) return;
+      [this.query, this.seen] = [query, seen];
     } catch (error) {
+      if (this.asking !== mine) return;
       this.query = null;
       alertUser(error.message);
       return;
@@ -145,7 +150,7 @@ class Explore {
     const sign = !this.seen.is_uniform && p <= this.seen.smallest * 1.01 ? "<" : "=";
     show(this.chart, histogramChart(this.seen, this.similarity));
     this.told.textContent = `${limit}: an unrelated item scores as high with p ${sign} ${chance(p)}; of ${count(this.seen.n_items)} items, `
-      + `${(p * this.seen.n_items).toPrecision(2)} by chance.`;
+      + `${about(p * this.seen.n_items)} by chance.`;
   }
 
   level() {
@@ -159,11 +164,14 @@ class Explore {
     const control = (this.running = new AbortController());
     show(this.cards);
     let found = 0;
+    let drawn = Promise.resolve();
     const begun = performance.now();
     const asked = { ...this.query, ...this.filter(), ...this.level(), p_values: true };
     try {
       const end = await stream(at(this.name, "/range"), asked, (records) => {
-        if (found < MOST_CARDS) this.addCards(records.slice(0, MOST_CARDS - found), control);
+        const some = records.slice(0, Math.max(0, MOST_CARDS - found));
+        // In their order, however long the metadata of each lot takes.
+        if (some.length) drawn = drawn.then(() => this.addCards(some, control));
         found += records.length;
         this.status.textContent = `${count(found)} found so far…`;
       }, control.signal);
@@ -171,6 +179,7 @@ class Explore {
       this.status.textContent = `${count(end.n_matches)} found in ${Math.round(performance.now() - begun)} ms${more}.`;
       this.certificate.textContent = end.statement;
       this.certificate.classList.remove("soft");
+      await drawn;
     } catch (error) {
       if (error.name !== "AbortError") alertUser(error.message);
     }
@@ -203,7 +212,7 @@ class Explore {
       await ask(`Item ${id}: ${told.reason}`, h("div", {},
         stagesChart(told),
         h("p", { className: "soft" }, "Dashed: the least that passes. Dot: what this item scored."),
-        h("p", {}, `p ${most ? "<" : "="} ${chance(p)}: so often does an unrelated item score as high; ${e.toPrecision(2)} of all by chance.`)),
+        h("p", {}, `p ${most ? "<" : "="} ${chance(p)}: so often does an unrelated item score as high; ${about(e)} of all by chance.`)),
       [["close", "Close", "main"]]);
     } catch (error) { alertUser(error.message); }
   }

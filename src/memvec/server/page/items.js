@@ -27,10 +27,12 @@ export function itemCard(name, id, metadata, { score, p, least = 0, buttons = []
 }
 
 function photo(name, id) {
-  const image = h("img", { alt: `photograph ${id}`, loading: "lazy" });
-  blob(at(name, `/photo?id=${encodeURIComponent(written(id))}`))
-    .then((found) => { image.src = URL.createObjectURL(found); }, () => image.remove());
-  return image;
+  const place = h("div", {});
+  blob(at(name, `/photo?id=${encodeURIComponent(written(id))}`)).then(
+    (found) => { place.append(h("img", { alt: `photograph ${id}`, src: URL.createObjectURL(found) })); },
+    () => place.remove(),
+  );
+  return place;
 }
 
 // An id that people typed: a number if it looks like one, text in quotes or otherwise.
