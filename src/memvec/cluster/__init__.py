@@ -1,4 +1,4 @@
-"""Past one machine: collections of shards, and joins and deduplication of files, on Ray."""
+"""Collections of shards, and joins and deduplication of files, on a Ray cluster."""
 
 from memvec.cluster._components import components
 from memvec.cluster._files import deduplicate, join, self_join
