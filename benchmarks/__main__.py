@@ -173,14 +173,21 @@ def blocks_command(
 @click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
 @click.option("--joined", type=click.IntRange(0), default=200_000, show_default=True)
 @click.option("--pairs", type=click.IntRange(0), default=10_000_000, show_default=True)
+@click.option("--compare/--no-compare", default=True, help="Join a collection of the same rows.")
 @click.option("--work", type=click.Path(file_okay=False, exists=True), help="Folder for files.")
 def cluster_command(
-    shards: tuple[int, ...], vectors: int, dim: int, joined: int, pairs: int, work: str | None
+    shards: tuple[int, ...],
+    vectors: int,
+    dim: int,
+    joined: int,
+    pairs: int,
+    compare: bool,
+    work: str | None,
 ) -> None:
     """Measure shards and joins on Ray, and components; 0 leaves a part out."""
     from benchmarks import cluster  # Ray is not needed by the others
 
-    cluster.run(shards, vectors, dim, joined, pairs, work)
+    cluster.run(shards, vectors, dim, joined, pairs, compare, work)
 
 
 @main.command("gpu")

@@ -15,10 +15,9 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import ray
 
+from benchmarks.cluster_joins import print_joins
 from benchmarks.data import structured_vectors
 from benchmarks.measure import print_table
 from memvec import cluster
@@ -38,7 +37,13 @@ class _Bare:
 
 
 def run(
-    shards: Sequence[int], vectors: int, dim: int, joined: int, pairs: int, work: str | None
+    shards: Sequence[int],
+    vectors: int,
+    dim: int,
+    joined: int,
+    pairs: int,
+    compare: bool,
+    work: str | None,
 ) -> None:
     """Print all tables; each part starts and stops a cluster of its own."""
     rows = structured_vectors(max(vectors, joined) + _BATCH, dim)
@@ -47,7 +52,7 @@ def run(
         if vectors:
             _print_searches(folder, shards, rows[-_BATCH:], rows[:vectors])
         if joined:
-            _print_joins(folder, rows[:joined])
+            print_joins(_started, folder, rows[:joined], compare)
         if pairs:
             _print_components(folder, pairs)
 
@@ -127,31 +132,6 @@ def _times(asked: list[Any], queries: Float32Array) -> tuple[list[float], float]
     return [median(spent) for spent in seconds], min(rounds)
 
 
-def _print_joins(folder: Path, rows: Float32Array) -> None:
-    """Join a set with itself by one worker and by two; the files written must be equal."""
-    for number, some in enumerate(np.array_split(rows, 8)):
-        flat = pa.FixedSizeListArray.from_arrays(some.ravel(), some.shape[1])
-        pq.write_table(pa.table({"embedding": flat}), folder / f"part-{number}.parquet")
-    # About eight blocks, so that there is work for two.
-    memory = 630_000_000 + 72 * len(rows) + max(len(rows) // 8, 10_000) * (4 * rows.shape[1] + 700)
-    seconds, written, table = [], [], []
-    for workers in (1, 2):
-        out = folder / f"pairs-{workers}"
-        with _started(workers):
-            started = time.perf_counter()
-            found = cluster.self_join(
-                folder / "part-*.parquet", out, 0.8, field="embedding", memory=memory
-            )
-            seconds.append(time.perf_counter() - started)
-        written.append({path.name: path.read_bytes() for path in sorted(out.glob("pairs-*"))})
-        efficiency = seconds[0] / seconds[-1] / workers
-        numbers = [f"{len(rows):,}", f"{workers}", f"{found.n_blocks}", f"{found.n_pairs:,}"]
-        table.append([*numbers, f"{seconds[-1]:.0f}", f"{efficiency:.2f}"])
-    assert written[0] == written[1], "the files of one worker and of two differ"
-    header = ["vectors", "workers", "blocks", "pairs", "seconds", "efficiency"]
-    print_table("Files joined with themselves above 0.8", header, table)
-
-
 def _print_components(folder: Path, n_pairs: int) -> None:
     """Connect made-up pairs, half of them in one giant component, with one worker and with two."""
     rng = np.random.default_rng(0)
@@ -165,22 +145,24 @@ def _print_components(folder: Path, n_pairs: int) -> None:
         files.append(str(folder / f"edges-{number}"))
         some.tofile(files[-1])
     table, found = [], []
-    for workers in (1, 2):
-        calls = 0
-        with _started(workers):
+    with _started(2):
+        for workers in (1, 2):
+            steps = 0
 
             def run_calls(function: Callable[..., Any], some: Any) -> list[Any]:
-                nonlocal calls
-                calls += function.__name__ == "_star"
-                return ray.get([ray.remote(function).remote(*one) for one in some])
+                nonlocal steps
+                steps += function.__name__ == "_star"
+                # One worker at a time is one that takes both CPUs.
+                remote = ray.remote(function).options(num_cpus=2 / workers)  # noqa: B023
+                return ray.get([remote.remote(*one) for one in some])
 
             started = time.perf_counter()
             parts = cluster.components(n_nodes, files, str(folder / "rounds"), 8, run_calls)
             seconds = time.perf_counter() - started
-        found.append(np.concatenate([np.fromfile(part, dtype=np.int64) for part in parts]))
-        largest = int(np.bincount(found[-1]).max())
-        numbers = [f"{n_pairs:,}", f"{n_nodes:,}", f"{largest:,}", f"{calls // 2}", f"{workers}"]
-        table.append([*numbers, f"{seconds:.0f}"])
+            found.append(np.concatenate([np.fromfile(part, dtype=np.int64) for part in parts]))
+            largest = int(np.bincount(found[-1]).max())
+            numbers = [f"{n_pairs:,}", f"{n_nodes:,}", f"{largest:,}", f"{steps // 2}"]
+            table.append([*numbers, f"{workers}", f"{seconds:.0f}"])
     assert np.array_equal(*found), "the components of one worker and of two differ"
     header = ["pairs", "nodes", "largest component", "rounds", "workers", "seconds"]
     print_table("Components by rounds", header, table)

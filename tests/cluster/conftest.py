@@ -107,8 +107,10 @@ def ray_cluster():
     import ray
     from ray.cluster_utils import Cluster
 
-    # A node that is gone is given up after two seconds.
-    checks = {"initial_delay_ms": 1000, "period_ms": 500, "timeout_ms": 500, "failure_threshold": 3}
+    # A node that is gone refuses connections, and is given up after two seconds; one on a machine
+    # that is busy answers late.
+    checks = {"initial_delay_ms": 1000, "period_ms": 500, "timeout_ms": 10_000}
+    checks["failure_threshold"] = 3
     config = {f"health_check_{name}": value for name, value in checks.items()}
     head = {"num_cpus": 0, "object_store_memory": 100_000_000, "include_dashboard": False}
     nodes = Cluster(initialize_head=True, head_node_args={**head, "_system_config": config})

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memvec.cluster import components
+from memvec.errors import InvalidTypeError, InvalidValueError
 
 
 def in_turn(function, calls):
@@ -87,3 +88,24 @@ def test_failed_call_leaves_no_file_that_others_read(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="no room"):
         found(tmp_path, 10, [[[1, 2]]], 2)
     assert not list((tmp_path / "work").glob("*.i64"))
+
+
+def test_folder_of_somebody_else_is_left_alone(tmp_path):
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "labels-00000.i64").write_bytes(b"of a call before")
+    assert found(tmp_path, 2, [[[0, 1]]], 1) == [0, 0]
+    (tmp_path / "work" / "thesis.tex").write_text("mine")
+    with pytest.raises(InvalidValueError, match=r"'folder' .*which holds 'thesis\.tex'"):
+        found(tmp_path, 2, [[[0, 1]]], 1)
+    assert (tmp_path / "work" / "thesis.tex").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("numbers", "error"), [((-1, 1), InvalidValueError), ((3, 0), InvalidValueError)]
+)
+def test_numbers_that_cannot_be_are_refused(tmp_path, numbers, error):
+    with pytest.raises(error, match="parameter of memvec.cluster.components must be an integer >="):
+        components(numbers[0], [], str(tmp_path / "work"), numbers[1], in_turn)
+    with pytest.raises(InvalidTypeError, match="Got '3' instead"):
+        components("3", [], str(tmp_path / "work"), 1, in_turn)
+    assert not (tmp_path / "work").exists()

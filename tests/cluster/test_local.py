@@ -317,3 +317,24 @@ def test_growing_shards_seal_by_themselves(tmp_path, sample):
             assert start in found.ids
         assert len(collection.stats().segment_sizes) >= 4
         assert len(list(collection.self_join(0.9))) > 0
+
+
+def test_question_asked_again_sees_what_was_changed_meanwhile(tmp_path):
+    """Shards keep what they made of the last question for as long as their state is the same."""
+    with open_local(tmp_path / "root", shards=2, dim=2, similarity=0.5) as collection:
+
+        def found(**options):
+            return sorted(collection.range_search([1.0, 0.0], **options).ids.tolist())
+
+        collection.add([[1, 0], [1, 0.1]], ["a", "b"], [{"n": 1}, {"n": 2}])
+        assert found() == found() == ["a", "b"]
+        assert found(where={"n": 2}) == ["b"]
+        assert found(guarantee="exact") == found() == ["a", "b"]
+        collection.delete("a")
+        assert found() == ["b"]
+        collection.upsert([[0, 1]], ["b"])
+        assert found() == []
+        collection.add([[1, 0.2]], ["c"])
+        assert found() == found(guarantee="model") == ["c"]
+        collection.seal()
+        assert found() == ["c"]

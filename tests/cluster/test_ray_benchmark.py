@@ -12,3 +12,6 @@ def test_benchmark_prints_its_tables(tmp_path):
     assert done.returncode == 0, done.stderr
     for column in ("bare fan-out, ms", "efficiency", "largest component"):
         assert column in done.stdout
+    # So few rows are all compared: files and collection find the same pairs.
+    compared = done.stdout.split("of the collection alone")[1].splitlines()[2]
+    assert compared.endswith("| 0 | 0 |")

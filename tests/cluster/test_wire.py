@@ -94,3 +94,17 @@ def test_message_is_packed_once_for_all_shards_of_a_question(monkeypatch):
     assert packed[1].tolist() == [[2.0, 2.0]]
     assert messages.of(0, rows.copy(), sought) == b"\x03"
     assert messages.of(1, rows, sought._replace(similarity=0.7)) == b"\x04"
+
+
+def test_thresholds_that_were_sent_before_are_the_same_object():
+    """What kernels made of them is kept with them."""
+    rows = np.ones((1, 4), np.float32)
+    sought = Sought(7, 0.6, LINES, REQUEST, None, 2)
+    others = Thresholds(LINES.at, LINES.slack + 1)
+    [one, again, other] = [
+        _wire.unpacked_find(_wire.packed_find(rows, some), 7, None)[1].thresholds
+        for some in (sought, sought, sought._replace(thresholds=others))
+    ]
+    assert one is again
+    assert one is not other
+    assert np.array_equal(other.slack, others.slack)

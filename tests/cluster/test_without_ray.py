@@ -1,6 +1,8 @@
 """What is said where Ray is missing, and what needs none."""
 
+import logging
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +11,16 @@ from click.testing import CliRunner
 import memvec
 from memvec import cluster
 from memvec.cli import main
-from memvec.errors import InvalidValueError, MissingExtraError
+from memvec.cluster._datasets import files_of
+from memvec.cluster._ray import warn_of_cpus
+from memvec.collection import Asked
+from memvec.errors import (
+    CorruptIndexError,
+    InvalidTypeError,
+    InvalidValueError,
+    MissingExtraError,
+)
+from memvec.progress import heeds_progress
 
 
 @pytest.fixture
@@ -72,3 +83,94 @@ def test_operator_takes_columns_of_lists_and_names_the_one_it_misses(tmp_path):
     assert step({"vector": vectors})["similar_ids"].tolist() == [["east"]]
     with pytest.raises(InvalidValueError, match=r"one of the columns of the batch, \['other'\]"):
         step({"other": vectors})
+
+
+@pytest.mark.parametrize("name", [1.5, True, None, 1 << 63, "\ud800", "a\0"])
+def test_what_is_no_id_has_no_shard(name):
+    with pytest.raises((InvalidTypeError, InvalidValueError), match="'name' .* must be an id: an"):
+        cluster.shard_of(name, 3)
+    with pytest.raises(InvalidValueError, match="'n_shards' .*Got 0 instead"):
+        cluster.shard_of("a", 0)
+
+
+@pytest.mark.parametrize("cpus", [0, -1, float("nan"), "2"])
+def test_shard_reserves_a_positive_number_of_cpus(tmp_path, cpus):
+    with pytest.raises((InvalidTypeError, InvalidValueError), match="'cpus' parameter"):
+        cluster.open(tmp_path / "shards", shards=2, dim=3, local=True, cpus=cpus)
+    assert not (tmp_path / "shards").exists()
+
+
+@pytest.fixture
+def data_of_ray(monkeypatch):
+    """What stands for ray.data where Ray is not installed."""
+    data = SimpleNamespace(Dataset=Dataset)
+    monkeypatch.setitem(sys.modules, "ray.data", data)
+
+
+class Dataset:
+    """Keeps in mind which bars were on while it was written."""
+
+    def __init__(self):
+        options = SimpleNamespace(preserve_order=False)
+        self.context = SimpleNamespace(execution_options=options, enable_progress_bars=True)
+        self.seen = []
+
+    def map_batches(self, function, **options):
+        return self
+
+    def write_parquet(self, folder):
+        told = self.context.execution_options.preserve_order, self.context.enable_progress_bars
+        self.seen.append(told)
+
+
+ROWS = Asked(0.9, None, None, None, "first", "components", 0.01, "expected", 0.95)
+
+
+def test_dataset_is_written_in_order_and_without_bars_where_none_are_wanted(tmp_path, data_of_ray):
+    @heeds_progress
+    def write(given, *, progress):
+        return files_of(given, tmp_path / "pairs", "rows", ROWS, lambda *calls: [], "here")
+
+    given = Dataset()
+    for progress in (None, False):
+        assert write(given, progress=progress) == []
+    assert given.seen == [(True, True), (True, False)]
+    assert given.context.enable_progress_bars
+    assert not given.context.execution_options.preserve_order
+
+
+def test_dataset_removes_nothing_that_a_link_leads_to(tmp_path, data_of_ray):
+    """A folder that came from somebody may have a link where the work of datasets is removed."""
+    mine = tmp_path / "mine" / "dataset-rows" / "thesis.tex"
+    mine.parent.mkdir(parents=True)
+    mine.write_text("mine")
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "_work").symlink_to(tmp_path / "mine")
+    with pytest.raises(CorruptIndexError, match="_work is a link, not a folder"):
+        files_of(Dataset(), tmp_path / "pairs", "rows", ROWS, lambda *calls: [], "here")
+    assert mine.read_text() == "mine"
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["dataset-rows"]
+
+
+class FewCpus:
+    """A cluster of a node with four CPUs and one with two."""
+
+    def nodes(self):
+        sizes = {4.0: True, 2.0: True, 64.0: False}
+        return [{"Alive": alive, "Resources": {"CPU": n}} for n, alive in sizes.items()]
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ((4, 1), ""),
+        ((2, 3), ""),
+        ((5, 1), "workers reserve 5 CPUs each; the largest node has 4. They wait until a node"),
+        ((2, 4), "4 workers reserve 2 CPUs each; the cluster has 6. They wait until it has"),
+    ],
+)
+def test_cpus_that_are_waited_for_are_told_of(caplog, asked, text):
+    with caplog.at_level(logging.WARNING, logger="memvec"):
+        warn_of_cpus(FewCpus(), "workers", *asked)
+    assert text in caplog.text
+    assert bool(caplog.text) == bool(text)

@@ -11,7 +11,7 @@ smallest neighbour of each in memory, and reads the edges, however many one node
 from __future__ import annotations
 
 import os
-import shutil
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
+from memvec import checks
 from memvec.errors import damaged
 from memvec.kernels import blocks
 from memvec.lazy import sparse
@@ -31,6 +32,9 @@ Run: TypeAlias = Callable[[Callable[..., Any], Sequence[tuple[Any, ...]]], list[
 #: How many edges there are, and the sum of a mixture of each: what is read must be what was sent.
 Tally: TypeAlias = tuple[int, int]
 _NOTHING: Tally = (0, 0)
+_WHERE = "memvec.cluster.components"
+# Names of the files that rounds write.
+_OWN = re.compile(r"(edges-[0-9]{3,}-[0-9]{5,}-[0-9]{6,}|labels-[0-9]{5,})\.i64(\.tmp)?")
 # Odd, so that no bit of a node is lost: of the golden ratio, and of xxHash.
 _MIXED = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)
 
@@ -99,7 +103,7 @@ def components(
     files : sequence of str
         Edges: int64, two a pair.
     folder : str
-        For the work, and the result; what it held is removed.
+        For the work, and the result: a new or empty folder, or one that a call before has used.
     n_parts : int
         Ranges of nodes that are worked on apart. The result does not depend on it.
     run : callable
@@ -115,8 +119,9 @@ def components(
     ...     np.fromfile(found, dtype=np.int64).tolist()
     [0, 1, 1, 1, 0, 5]
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    os.makedirs(folder)
+    n_nodes = checks.integer(n_nodes, "n_nodes", _WHERE, minimum=0)
+    n_parts = checks.integer(n_parts, "n_parts", _WHERE)
+    _emptied(checks.path(folder, "folder", _WHERE))
     rounds = Rounds(folder, n_nodes, n_parts)
     parts, step, changed = range(n_parts), 0, True
     calls = [(rounds, piece, file) for piece, file in enumerate(files)]
@@ -136,6 +141,19 @@ def components(
     for old in (step - 1, step):
         _remove(rounds, old)
     return found
+
+
+def _emptied(folder: Path) -> None:
+    """Make a folder, without what a call before has left there; raise where it holds more."""
+    folder.mkdir(parents=True, exist_ok=True)
+    names = sorted(os.listdir(folder))
+    for name in names:
+        if not _OWN.fullmatch(name):
+            expected = "a new or empty folder, or one that a call before has used"
+            got = f"{folder}, which holds {name!r}"
+            raise checks.bad_value("folder", _WHERE, expected, got)
+    for name in names:
+        (folder / name).unlink()
 
 
 class Star(NamedTuple):

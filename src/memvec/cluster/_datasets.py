@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from memvec.collection import Asked, check_out, work_folder
+from memvec.progress import is_silent
 
 _READ_BYTES = 1 << 24
 
@@ -63,12 +64,14 @@ def _write(dataset: Any, asked: Asked, folder: Path) -> None:
         columns = dict.fromkeys([asked.field, asked.ids, asked.scores])
         dataset = dataset.select_columns([one for one in columns if one is not None])
     plain = dataset.map_batches(_plain, batch_format="pyarrow", batch_size=None)
-    options = plain.context.execution_options
-    before, options.preserve_order = options.preserve_order, True
+    context, options = plain.context, plain.context.execution_options
+    before = options.preserve_order, context.enable_progress_bars
+    options.preserve_order = True
+    context.enable_progress_bars = before[1] and not is_silent()
     try:
         plain.write_parquet(str(folder))
     finally:
-        options.preserve_order = before
+        options.preserve_order, context.enable_progress_bars = before
 
 
 def _plain(table: Any) -> Any:

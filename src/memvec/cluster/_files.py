@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from memvec import checks
 from memvec.cluster._components import components
 from memvec.cluster._datasets import files_of
-from memvec.cluster._ray import require_ray
+from memvec.cluster._ray import require_ray, warn_of_cpus
 from memvec.collection import (
     FIRSTS,
     LABELS,
@@ -50,8 +51,10 @@ _PAIRS_AT_ONCE = 1 << 20
 class RayCalls:
     """Calls functions in workers of Ray, as many at a time as there are CPUs for."""
 
-    def __init__(self, ray: Any, cpus: float) -> None:
-        self._ray, self._cpus = ray, cpus
+    def __init__(self, cpus: int, where: str) -> None:
+        self._cpus = checks.integer(cpus, "cpus", where)
+        self._ray = require_ray(where)
+        warn_of_cpus(self._ray, "workers", self._cpus)
 
     def __call__(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return what each call returns, in order."""
@@ -216,7 +219,7 @@ def deduplicate(
     FileDuplicates
     """
     where = "memvec.cluster.deduplicate"
-    calls = RayCalls(require_ray(where), cpus)
+    calls = RayCalls(cpus, where)
     asked = Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
     return deduplicate_by(
         _Tasks(calls, cpus),
@@ -284,7 +287,7 @@ def join(
     FileJoin
     """
     where = "memvec.cluster.join"
-    calls = RayCalls(require_ray(where), cpus)
+    calls = RayCalls(cpus, where)
     asked = Asked.of_join(similarity, field, ids, miss_rate, guarantee, confidence)
     return join_by(
         _Tasks(calls, cpus),

@@ -16,8 +16,8 @@ from memvec.cluster._root import (
     checked_shards,
     make_folder,
     not_found,
+    place_of,
     read_root,
-    shard_of,
 )
 from memvec.collection import (
     Link,
@@ -122,6 +122,7 @@ def open_cluster(
         config=config,
         seal_at=seal_at,
     )
+    cpus = checks.real(cpus, "cpus", _WHERE, low=0, low_open=True)
     root = _root(Path(path).absolute(), shards, given, read_only)
     options = {"read_only": read_only, "verify": verify, "background": background}
     if local:
@@ -185,7 +186,7 @@ def _local_links(root: Root, options: dict[str, Any]) -> list[Link]:
 def _opened(
     root: Root, links: Sequence[Link], *, read_only: bool, partial: bool
 ) -> ShardedCollection:
-    place: Callable[[int | str], int] = bound(_place, root.n_shards)
+    place: Callable[[int | str], int] = bound(place_of, n_shards=root.n_shards)
     store = ShardedStore(
         root.folder, links, root.settings, place, read_only=read_only, partial_answers=partial
     )
@@ -195,7 +196,3 @@ def _opened(
         store.close()
         raise
     return ShardedCollection(store)
-
-
-def _place(n_shards: int, name: int | str) -> int:
-    return shard_of(name, n_shards)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from memvec.cluster._open import open_shard
-from memvec.cluster._ray import require_ray
+from memvec.cluster._ray import require_ray, warn_of_cpus
 from memvec.cluster._root import Root
 from memvec.cluster._wire import (
     Answer,
@@ -45,7 +44,6 @@ from memvec.errors import LockedError, ShardError
 from memvec.kernels import THREADS
 from memvec.types import Float32Array
 
-_LOG = logging.getLogger(__name__)
 # Larger arrays go into the object store, once for all shards; Ray sends smaller ones with the call.
 _INLINE_BYTES = 100_000
 # How long a shard may take to come back, with the node that it ran on given up for dead.
@@ -285,10 +283,7 @@ class RayLink:
 def ray_links(root: Root, options: dict[str, Any], cpus: float) -> list[Link]:
     """Start an actor for each shard; Ray restarts those that die, on whichever node is left."""
     ray = require_ray("memvec.cluster.open without local=True")
-    there = ray.cluster_resources().get("CPU", 0.0)
-    if cpus * root.n_shards > there:
-        wanted = f"{root.n_shards} shards reserve {cpus:g} CPUs each"
-        _LOG.warning("%s; the cluster has %g. Shards wait until it has enough.", wanted, there)
+    warn_of_cpus(ray, "shards", cpus, root.n_shards)
     made = ray.remote(ShardActor).options(num_cpus=cpus, max_restarts=-1, max_task_retries=0)
     threads, answers, messages = max(1, int(cpus)), Answers(ray), Messages()
     return [

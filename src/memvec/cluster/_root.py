@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from memvec import checks
-from memvec.collection import Settings
+from memvec.collection import Settings, checked_id
 from memvec.errors import (
     CorruptIndexError,
     IndexNotFoundError,
+    InvalidTypeError,
+    InvalidValueError,
     UnknownVersionError,
     damaged,
 )
@@ -47,6 +49,18 @@ def shard_of(name: int | str, n_shards: int) -> int:
     >>> [shard_of(name, 4) for name in (0, 1, 2, "0")]
     [1, 3, 3, 0]
     """
+    where, expected = "memvec.cluster.shard_of", "an id: an integer of 64 bits, or text"
+    try:
+        plain = checked_id(name, where)
+    except InvalidTypeError:
+        raise checks.bad_type("name", where, expected, repr(name)) from None
+    except InvalidValueError:
+        raise checks.bad_value("name", where, expected, ascii(name)) from None
+    return place_of(plain, checks.integer(n_shards, "n_shards", where))
+
+
+def place_of(name: int | str, n_shards: int) -> int:
+    """Return the shard of an id that was checked."""
     text = f"i{name}" if isinstance(name, int) else f"s{name}"
     digest = hashlib.blake2b(text.encode(), digest_size=8, person=_PERSON).digest()
     return int.from_bytes(digest, "little") % n_shards

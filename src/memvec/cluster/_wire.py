@@ -7,7 +7,9 @@ shard. Answers that are not small stay with the shard, and are fetched piece by 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -59,10 +61,16 @@ def packed_find(rows: Array, sought: Sought) -> bytes:
 def unpacked_find(message: bytes, change: int, allowed: bytes | None) -> tuple[Array, Sought]:
     """Return queries, and what is sought for them in a state."""
     [similarity, request, threads, everything], [rows, *arrays] = _unpacked(message)
-    lines = Thresholds(*arrays) if arrays else None
+    lines = _lines_of(*((one.tobytes(), one.shape) for one in arrays)) if arrays else None
     return rows, Sought(
         change, similarity, lines, Request(*request), None, threads, allowed, everything
     )
+
+
+@lru_cache(maxsize=64)
+def _lines_of(at: tuple[bytes, Any], slack: tuple[bytes, Any]) -> Thresholds:
+    """Return thresholds, those of a message before where they are the same: kernels have them."""
+    return Thresholds(*(np.frombuffer(content).reshape(shape) for content, shape in (at, slack)))
 
 
 def is_small(answer: Answer) -> bool:
@@ -136,7 +144,7 @@ def _unpacked(message: bytes) -> tuple[list[Any], list[Array]]:
     arrays = []
     for kind, shape in shapes:
         start = end + -end % _ALIGNED
-        dtype, count = np.dtype(kind), int(np.prod(shape, dtype=np.int64))
+        dtype, count = np.dtype(kind), math.prod(shape)
         end = start + count * dtype.itemsize
         arrays.append(np.frombuffer(message, dtype, count, start).reshape(shape))
     return fields, arrays

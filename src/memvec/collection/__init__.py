@@ -9,7 +9,7 @@ from memvec.collection._blocks_running import DoTasks, check_out, do_task, work_
 from memvec.collection._blocks_work import WorkFolder
 from memvec.collection._check import check_collection
 from memvec.collection._collection import Collection
-from memvec.collection._ids import checked_metadata
+from memvec.collection._ids import checked_id, checked_metadata
 from memvec.collection._items import Item
 from memvec.collection._opening import given_settings, open_collection, scratch_collection
 from memvec.collection._reading import Stats
@@ -59,6 +59,7 @@ __all__ = [
     "WorkFolder",
     "check_collection",
     "check_out",
+    "checked_id",
     "checked_metadata",
     "deduplicate_by",
     "deduplicate_files",

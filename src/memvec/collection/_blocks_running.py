@@ -144,6 +144,8 @@ def check_out(out: str | os.PathLike[str], where: str, is_join: bool) -> Path:
     folder = checks.path(out, "out", where)
     with disk.refusals(folder):
         _checked_manifest(folder, where, is_join)
+        if folder.exists():
+            check_tree(folder)  # before anything below it is removed
         if (folder / WORK).is_dir():
             _locked(folder).release()
     return Path(os.path.abspath(folder))
