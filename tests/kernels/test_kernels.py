@@ -20,7 +20,7 @@ from memvec.kernels import (
     run_blocks,
     score_units,
 )
-from memvec.kernels._bits import lane_products
+from memvec.kernels._bits import as_bits, lane_products, room
 from memvec.kernels._compile import fast_kernel, kernel
 from memvec.kernels._search import keep_matches, sort_hits
 from strategies import seeds
@@ -265,3 +265,43 @@ def test_kernel_that_threads_call_first_at_once_is_made_once(monkeypatch):
 
 def test_kernel_can_be_copied():
     assert copy.copy(collect_matches)._function is collect_matches._function
+
+
+@kernel
+def _filled(n_rows, n_columns):
+    flat, table, single = (
+        room(n_rows, np.int64),
+        room((n_rows, 3), np.float32),
+        room((2, 2), np.bool_),
+    )
+    cube = room((n_rows, 2, n_columns), np.uint64)
+    for i in range(n_rows):
+        flat[i] = i
+        for j in range(n_columns):
+            cube[i, 0, j], cube[i, 1, j] = i, j
+        for j in range(3):
+            table[i, j] = np.float32(i * 3 + j)
+    single[:] = True
+    return flat, table, single, cube, as_bits(table)
+
+
+@pytest.mark.parametrize(("n_rows", "n_columns"), [(0, 4), (1, 1), (5, 7)])
+def test_arrays_of_kernels_are_those_of_numpy(n_rows, n_columns):
+    made, expected = _filled(n_rows, n_columns), _filled.function(n_rows, n_columns)
+    for one, other in zip(made, expected, strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert one.flags.c_contiguous
+        assert one.tolist() == other.tolist()
+
+
+def test_bits_outlive_the_floats_they_lie_in():
+    """The array that is read again is freed with its last reader, and no earlier."""
+    bits = _filled(200, 1)[4]
+    _filled(200, 1)
+    expected = np.arange(600, dtype=np.float32).reshape(200, 3).view(np.int32)
+    assert (bits == expected).all()
+
+
+def test_array_that_no_memory_holds_is_an_error():
+    with pytest.raises(MemoryError):
+        _filled(1 << 50, 1)

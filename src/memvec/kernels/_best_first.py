@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, lane_products, prefetch
+from memvec.kernels._bits import borrowed, lane_products, prefetch, room
 from memvec.kernels._cascade import (
     CODE_STAGE,
     FINE_STAGE,
@@ -223,7 +223,7 @@ def _score_rows(
 
 @fast_kernel
 def _visit_units(
-    units, reaches, asked, stored, allowed, slack, heap, room, ids, scores, count, spent
+    units, reaches, asked, stored, allowed, slack, heap, spare, ids, scores, count, spent
 ):
     """Visit units, best first, some at a time; return the number of hits.
 
@@ -240,7 +240,7 @@ def _visit_units(
     slack : IN float32 (N_STAGES,)
     heap : INOUT
         Of `_score_rows`.
-    room : tuple
+    spare : tuple
         Arrays to work in; all of `seen` is 0 where the query comes first.
     ids, scores, count
         Of `keep_matches`.
@@ -251,9 +251,9 @@ def _visit_units(
     codes, code_scales, code_shifts, run_scales, run_shifts = stored[1]
     fine_codes, fine_scales, noise = stored[2]
     vectors, scales, keys = stored[3]
-    chunk, candidates, ordered, candidate_reaches, ordered_reaches, totals, limits, seen = room
+    chunk, candidates, ordered, candidate_reaches, ordered_reaches, totals, limits, seen = spare
     n_words, has_fine = codes.shape[1], fine_codes.shape[0] > 0
-    bases, factors = np.empty(1, dtype=np.float32), np.empty(1, dtype=np.float32)
+    bases, factors = room(1, np.float32), room(1, np.float32)
     base = sums[n_prefix - 1] + slack[PREFIX_STAGE] * np.sqrt(squares[n_prefix - 1])
     code_base = sums[n_words - 1] + slack[CODE_STAGE] * np.sqrt(squares[n_words - 1])
     margin, tests_whole = slack[FINE_STAGE] * noise, tests_whole_codes(n_prefix, n_words, has_fine)
@@ -366,7 +366,7 @@ def _keep_nearest(ids, scores, first, count, lowest):
 
 @fast_kernel
 def _visit_groups(
-    groups, reaches, asked, stored, of_units, allowed, slack, heap, room, ids, scores, count, spent
+    groups, reaches, asked, stored, of_units, allowed, slack, heap, spare, ids, scores, count, spent
 ):
     """Visit the units of groups, best first, some groups at a time; return the number of hits.
 
@@ -381,7 +381,7 @@ def _visit_groups(
     """
     _, _, planes, sums, squares, moved, weight = asked[:7]
     offsets, words, scales, shifts, every, some_units, some_reaches = of_units
-    chunk, totals = room[0], room[5]
+    chunk, totals = spare[0], spare[5]
     n_words = words.shape[0] // scales.shape[0]
     base = sums[n_words - 1] + slack[UNIT_STAGE] * np.sqrt(squares[n_words - 1])
     place, most = 0, _FIRST_GROUPS
@@ -407,7 +407,18 @@ def _visit_groups(
         units, units_reach = some_units[1, :n_units], some_reaches[1, :n_units]
         in_order(some_units[0, :n_units], some_reaches[0, :n_units], units, units_reach)
         count = _visit_units(
-            units, units_reach, asked, stored, allowed, slack, heap, room, ids, scores, count, spent
+            units,
+            units_reach,
+            asked,
+            stored,
+            allowed,
+            slack,
+            heap,
+            spare,
+            ids,
+            scores,
+            count,
+            spent,
         )
     return count
 
@@ -491,17 +502,17 @@ def nearest_codes(
     )
 
     most = min(_MOST_MEMBERS + _FIRST_PER_K * heaps.shape[1], run_offsets[-1]) + largest_run
-    limits, totals = np.empty(STRIDE, np.float32), np.empty(largest_run + WHOLE + BLOCK, np.int32)
+    limits, totals = room(STRIDE, np.float32), room(largest_run + WHOLE + BLOCK, np.int32)
     seen = np.zeros(vectors.shape[0] // 64 + 1 if run_rows.shape[0] > 0 else 0, np.uint64)
-    places, reached = np.empty((2, most), np.int32), np.empty((2, most), np.float32)
-    chunk = np.empty(n_units, np.int32)
-    room = chunk, places[0], places[1], reached[0], reached[1], totals, limits, seen
-    in_top, in_reaches = np.empty((2, n_top), np.int32), np.empty((2, n_top), np.float32)
+    places, reached = room((2, most), np.int32), room((2, most), np.float32)
+    chunk = room(n_units, np.int32)
+    spare = chunk, places[0], places[1], reached[0], reached[1], totals, limits, seen
+    in_top, in_reaches = room((2, n_top), np.int32), room((2, n_top), np.float32)
     n_in_groups = n_tested if n_groups > 0 else 0
-    some_units = np.empty((2, n_in_groups), np.int32)
+    some_units = room((2, n_in_groups), np.int32)
     some_reaches, every_unit = (
-        np.empty((2, n_in_groups), np.float32),
-        np.empty(n_in_groups, np.float32),
+        room((2, n_in_groups), np.float32),
+        room(n_in_groups, np.float32),
     )
     of_units = (
         group_offsets,
@@ -516,7 +527,7 @@ def nearest_codes(
     always = np.full(untested.shape[0], ANY_SIMILARITY)
 
     # All queries meet a block while it is in cache.
-    every, a_block = np.empty((n_queries, n_top), np.float32), np.empty(1, np.int32)
+    every, a_block = room((n_queries, n_top), np.float32), room(1, np.int32)
     block_offsets = np.minimum(np.arange(n_blocks + 1) * BLOCK, n_top)
     flat_blocks = top_blocks.reshape(-1)
     for block in range(n_blocks):
@@ -579,7 +590,7 @@ def nearest_codes(
                     allowed,
                     slack,
                     heap,
-                    room,
+                    spare,
                     ids,
                     scores,
                     count,
@@ -594,7 +605,7 @@ def nearest_codes(
                     allowed,
                     slack,
                     heap,
-                    room,
+                    spare,
                     ids,
                     scores,
                     count,
@@ -604,7 +615,7 @@ def nearest_codes(
             if _floor(heap) >= least:
                 break
         count = _visit_units(
-            untested, always, asked, stored, allowed, slack, heap, room, ids, scores, count, spent
+            untested, always, asked, stored, allowed, slack, heap, spare, ids, scores, count, spent
         )
         count = _keep_nearest(ids, scores, bounds[q], count, _floor(heap))
     bounds[n_queries] = count

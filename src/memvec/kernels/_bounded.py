@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from memvec.kernels._bits import room
 from memvec.kernels._codes import WORD, disagreement, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._rotation import rotate
@@ -106,11 +107,11 @@ def search_bounded(
     n_units, n_tested = offsets.shape[0] - 1, unit_limits.shape[0]
     n_groups, n_words = group_limits.shape[0], codes.shape[1]
     padded = flips.shape[1]
-    rotated, scratch = np.empty(padded, np.float32), np.empty(padded, np.float32)
-    planes, totals = np.empty((3, n_words), np.uint64), np.empty((2, n_words), np.float32)
+    rotated, scratch = room(padded, np.float32), room(padded, np.float32)
+    planes, totals = room((3, n_words), np.uint64), room((2, n_words), np.float32)
     # Unpacked, rows would not be known to be contiguous.
     signs, low, high, sums, squares = planes[0], planes[1], planes[2], totals[0], totals[1]
-    passes = np.empty(n_units, np.bool_)
+    passes = room(n_units, np.bool_)
     count = 0
     for q in range(queries.shape[0]):
         query, stored = tested[q], queries[q]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import room
 from memvec.kernels._cascade import (
     CODE_STAGE,
     FINE_STAGE,
@@ -66,7 +67,7 @@ def calibrate_codes(
     has_groups, n_words = group_offsets.shape[0] > 1, codes.shape[1]
     planes, sums, squares = quantised_queries(tested, flips, steps, top)
     whole = tests_whole_codes(n_prefix, n_words, has_fine)
-    words = np.empty(planes.shape[2], dtype=np.uint64)
+    words = room(planes.shape[2], np.uint64)
     top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
     centred = frames.shape[0] > 0
     for pair in range(query_of.shape[0]):

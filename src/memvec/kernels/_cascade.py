@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import room
 from memvec.kernels._codes import WORD, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
@@ -39,10 +40,10 @@ def quantised_queries(queries, flips, steps, top):
     sums, squares : float32 (n_queries, n_words)
     """
     n_queries, padded = queries.shape[0], flips.shape[1]
-    rotated, scratch = np.empty(padded, dtype=np.float32), np.empty(padded, dtype=np.float32)
-    planes = np.empty((n_queries, 3, padded // WORD), dtype=np.uint64)
-    sums = np.empty((n_queries, padded // WORD), dtype=np.float32)
-    squares = np.empty((n_queries, padded // WORD), dtype=np.float32)
+    rotated, scratch = room(padded, np.float32), room(padded, np.float32)
+    planes = room((n_queries, 3, padded // WORD), np.uint64)
+    sums = room((n_queries, padded // WORD), np.float32)
+    squares = room((n_queries, padded // WORD), np.float32)
     for q in range(n_queries):
         signs, low, high = planes[q, 0], planes[q, 1], planes[q, 2]
         rotate(queries[q], flips, scratch, rotated)
@@ -177,18 +178,18 @@ def search_codes(
         plain if has_fine else plain[:0], fine_flips, n_levels
     )
 
-    lines = np.empty((n_queries + 1, 2, tested_at.shape[0]), dtype=np.float32)
+    lines = room((n_queries + 1, 2, tested_at.shape[0]), np.float32)
     bases, factors = lines[n_queries, 0], lines[n_queries, 1]
-    limits = np.empty(STRIDE, dtype=np.float32)
-    totals = np.empty(largest_run + WHOLE + BLOCK, dtype=np.int32)
-    in_top = np.empty((n_queries, n_top + n_units), dtype=np.int32)
-    selected, candidates = np.empty(n_units, dtype=np.int32), np.empty(n_slots, dtype=np.int32)
-    is_selected = np.empty(n_units if run_rows.shape[0] > 0 else 0, dtype=np.bool_)
+    limits = room(STRIDE, np.float32)
+    totals = room(largest_run + WHOLE + BLOCK, np.int32)
+    in_top = room((n_queries, n_top + n_units), np.int32)
+    selected, candidates = room(n_units, np.int32), room(n_slots, np.int32)
+    is_selected = room(n_units if run_rows.shape[0] > 0 else 0, np.bool_)
     is_selected[:] = False
     anything, no_reaches = np.int32(0), limits[:0]
 
     # All queries meet a block while it is in cache.
-    of_top = np.empty((3, n_queries + n_blocks + 1), dtype=np.int64)
+    of_top = room((3, n_queries + n_blocks + 1), np.int64)
     n_in_top, n_lines_of, block_offsets = of_top[0], of_top[1], of_top[2]
     for q in range(n_queries):
         n_in_top[q] = 0

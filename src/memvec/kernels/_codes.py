@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import popcount
+from memvec.kernels._bits import as_bits, popcount, room
 from memvec.kernels._compile import inner_exact_kernel, inner_kernel, kernel
 
 WORD = 64
@@ -48,14 +48,15 @@ def balance(values, n_bits):
         Even.
     """
     some = values[:n_bits]
-    lanes = np.zeros(LANES, dtype=np.float32)
+    lanes = room(LANES, np.float32)
+    lanes[:] = np.float32(0.0)
     whole = n_bits - n_bits % LANES
     total = _add_magnitudes(some[:whole], lanes)
     for i in range(whole, n_bits):
         total += abs(some[i])
     # A zero vector has a code, too.
     size = max(total / np.float32(n_bits), _LEAST_MAGNITUDE)
-    ranks, bits = np.empty(n_bits, dtype=np.int64), some.view(np.int32)
+    ranks, bits = room(n_bits, np.int64), as_bits(some)
     for i in range(n_bits):
         some[i] += np.float32(0.0)  # −0 is 0
         ranks[i] = _FIRST_RANK + (bits[i] ^ ((bits[i] >> _SIGN) & _MAGNITUDE))
@@ -97,7 +98,7 @@ def encode_rows(rotated, prefix_words, codes, prefix_sums, full_sums):
     prefix_sums, full_sums : OUT float32 (n_vectors,)
         Σ|x′ᵢ| over the first words, and over all.
     """
-    lanes = np.empty(LANES, dtype=np.float32)
+    lanes = room(LANES, np.float32)
     for row in range(rotated.shape[0]):
         values = rotated[row]
         for w in range(codes.shape[1]):

@@ -13,13 +13,13 @@ import numba
 from llvmlite.binding import Linkage, parse_assembly
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
 import memvec.kernels._instructions  # numba learns them before it compiles
 import memvec.kernels._notice  # noqa: F401 (whoever waits for the first is told)
 from memvec.kernels._kept import kept_folder
+from memvec.kernels._pipeline import KernelCompiler
 
 _LOGGER = logging.getLogger("memvec")
 # Seen with 0.60 to 0.68. A later one without these parts compiles the plain way, and longer.
@@ -32,7 +32,7 @@ def dispatcher(function: Any, options: dict[str, Any]) -> Any:
     """Return what Python calls for a function; compiled code is kept on disk where it can be."""
     if getattr(numba.config, "DISABLE_JIT", False):
         return function
-    made = _made(_PythonFace, function, options)
+    made = _made(_PythonFace, function, options, pipeline_class=KernelCompiler)
     if function.__module__.startswith("memvec.kernels.") and kept_folder() is not None:
         made.enable_caching()
     return made
@@ -41,7 +41,7 @@ def dispatcher(function: Any, options: dict[str, Any]) -> Any:
 def callee(function: Any, options: dict[str, Any]) -> Any:
     """Return what kernels call for a function: without a wrapper for Python, which nobody calls."""
     options = {**options, "no_cpython_wrapper": True}
-    compiler = _CalleeCompiler if _NUMBA_IS_KNOWN else Compiler
+    compiler = _CalleeCompiler if _NUMBA_IS_KNOWN else KernelCompiler
     return _made(_KernelFace, function, options, pipeline_class=compiler)
 
 
@@ -89,7 +89,7 @@ class _KernelFace(CPUDispatcher):
         return super().get_call_template(tuple(map(numba.types.unliteral, args)), kws)
 
 
-class _CalleeCompiler(Compiler):
+class _CalleeCompiler(KernelCompiler):
     """Leaves the code of a callee as it is: it is optimised with that of the kernel it is part of.
 
     Numba optimises it by itself first, and again for each kernel on the way up.

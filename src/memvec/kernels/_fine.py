@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, half_level_product, level_product, prefetch
+from memvec.kernels._bits import borrowed, half_level_product, level_product, prefetch, room
 from memvec.kernels._codes import LANES
 from memvec.kernels._compile import fast_kernel, inner_exact_kernel, inner_kernel, kernel
 from memvec.kernels._rotation import rotate
@@ -82,7 +82,7 @@ def encode_fine(rotated, steps, n_levels, codes, scales):
         vᵀx′.
     """
     n_bytes, half = codes.shape[1], rotated.shape[1] // 2
-    lanes = np.empty((2, LANES))
+    lanes = room((2, LANES), np.float64)
     for row in range(rotated.shape[0]):
         values, code = rotated[row], codes[row]
         best, best_cosine = np.float32(steps), -1.0
@@ -111,10 +111,10 @@ def fine_queries(queries, flips, n_levels):
         What an inner product of 1 with a row of scale 1 is, in entries.
     """
     n_queries, padded = queries.shape[0], flips.shape[1]
-    rotated, scratch = np.empty(padded, dtype=np.float32), np.empty(padded, dtype=np.float32)
-    entries = np.empty((n_queries, padded), dtype=np.int16)
-    offsets = np.empty(n_queries, dtype=np.int32)
-    steps = np.empty(n_queries, dtype=np.float32)
+    rotated, scratch = room(padded, np.float32), room(padded, np.float32)
+    entries = room((n_queries, padded), np.int16)
+    offsets = room(n_queries, np.int32)
+    steps = room(n_queries, np.float32)
     top = np.float32(min(_LARGEST_ENTRY, _LARGEST_SUM // (2 * n_levels * padded)))
     for q in range(n_queries):
         rotate(queries[q], flips, scratch, rotated)

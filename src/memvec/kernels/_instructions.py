@@ -8,9 +8,12 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.codegen import get_host_cpu_features
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import lower_builtin, type_callable
+from numba.np.arrayobj import populate_array
 
 from memvec.kernels._bits import (
+    as_bits,
     borrowed,
     half_level_product,
     has_scales,
@@ -20,10 +23,13 @@ from memvec.kernels._bits import (
     plus_product,
     popcount,
     prefetch,
+    room,
     widened,
 )
 
 _FLOAT, _INT32 = ir.FloatType(), ir.IntType(32)
+# Bytes that arrays of kernels begin at a multiple of: a cache line, and the widest register.
+_ALIGNED = 64
 
 
 @type_callable(popcount)
@@ -80,6 +86,54 @@ def _borrowed(context: Any, builder: Any, signature: Any, arguments: Any) -> Any
     view.meminfo = cgutils.get_null_value(view.meminfo.type)
     view.parent = cgutils.get_null_value(view.parent.type)
     return view._getvalue()
+
+
+@type_callable(room)
+def _type_room(context: Any) -> Any:
+    def typed(shape: Any, dtype: Any) -> Any:
+        n_axes = len(shape) if isinstance(shape, types.BaseTuple) else 1
+        axes = types.UniTuple(types.intp, n_axes)
+        return types.Array(dtype.dtype, n_axes, "C")(axes if n_axes > 1 else types.intp, dtype)
+
+    return typed
+
+
+@lower_builtin(room, types.Any, types.Any)
+def _room(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    made, [asked, _] = signature.return_type, signature.args
+    shape = [arguments[0]]
+    if isinstance(asked, types.BaseTuple):
+        shape = cgutils.unpack_tuple(builder, arguments[0], made.ndim)
+    kind = context.get_data_type(made.dtype)
+    strides = [_NUMBER(context.get_abi_sizeof(kind))]
+    for length in reversed(shape):
+        strides.insert(0, builder.mul(strides[0], length))
+    held = context.nrt.meminfo_alloc_aligned(builder, strides[0], _ALIGNED)
+    data = builder.bitcast(context.nrt.meminfo_data(builder, held), kind.as_pointer())
+    view = context.make_array(made)(context, builder)
+    populate_array(view, data, shape, strides[1:], strides[-1], held)
+    return view._getvalue()
+
+
+@type_callable(as_bits)
+def _type_as_bits(context: Any) -> Any:
+    def typed(array: Any) -> Any:
+        if (array.layout, array.dtype) != ("C", types.float32):
+            return None
+        return array.copy(dtype=types.int32)(array)
+
+    return typed
+
+
+@lower_builtin(as_bits, types.Array)
+def _as_bits(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    floats = context.make_array(signature.args[0])(context, builder, arguments[0])
+    view = context.make_array(signature.return_type)(context, builder)
+    data = builder.bitcast(floats.data, _INT32.as_pointer())
+    populate_array(
+        view, data, floats.shape, floats.strides, floats.itemsize, floats.meminfo, floats.parent
+    )
+    return impl_ret_borrowed(context, builder, signature.return_type, view._getvalue())
 
 
 # Eight float64 fill the widest vector register.

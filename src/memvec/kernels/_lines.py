@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import room
 from memvec.kernels._compile import inner_exact_kernel, kernel
 
 # Beyond every disagreement: at most 3 a bit.
@@ -79,8 +80,8 @@ def framed_lines(tested_at, frames, n_queries, gain):
     at : float32 (n_queries, n_lines)
     weights : float32 (n_queries,)
     """
-    at = np.empty((n_queries, tested_at.shape[0]), dtype=np.float32)
-    weights = np.empty(n_queries, dtype=np.float32)
+    at = room((n_queries, tested_at.shape[0]), np.float32)
+    weights = room(n_queries, np.float32)
     for q in range(n_queries):
         moved, stretch = np.float32(0.0), np.float32(1.0)
         if frames.shape[0] > 0:

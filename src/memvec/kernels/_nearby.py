@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import as_bits, room
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._nearest import highest_score, sortable
 from memvec.kernels._products import ROWS, UNITS, products
@@ -17,14 +18,15 @@ _LEAST_RESIDUAL = np.float32(1e-6)
 def _by_group(near, n_groups):
     """Return which rows are near to each group, group by group, and where those of each begin."""
     n_rows, n_near = near.shape
-    starts, ends = np.zeros(n_groups + 1, dtype=np.int64), np.empty(n_groups, dtype=np.int64)
+    starts, ends = room(n_groups + 1, np.int64), room(n_groups, np.int64)
+    starts[:] = 0
     for i in range(n_rows):
         for place in range(n_near):
             starts[near[i, place] + 1] += 1
     for group in range(n_groups):
         ends[group] = starts[group]
         starts[group + 1] += starts[group]
-    listed = np.empty(n_rows * n_near, dtype=np.int64)
+    listed = room(n_rows * n_near, np.int64)
     for i in range(n_rows):
         for place in range(n_near):
             group = near[i, place]
@@ -70,8 +72,8 @@ def nearest_of_groups(rows, near, starts, units, found, scores):
         The scores with them; −∞ where there are fewer.
     """
     listed, first_of, end_of = _by_group(near, starts.shape[0] - 1)
-    product = np.empty((ROWS, UNITS), dtype=np.float32)
-    bits, kept = product.view(np.int32), scores.view(np.int32)
+    product = room((ROWS, UNITS), np.float32)
+    bits, kept = as_bits(product), as_bits(scores)
     found[:] = np.int32(-1)
     scores[:] = np.float32(-np.inf)
     for i in range(kept.shape[0]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import as_bits, room
 from memvec.kernels._compile import fast_kernel, inline_kernel, inner_kernel
 from memvec.kernels._products import ROWS, UNITS, products
 
@@ -88,11 +89,13 @@ def try_units(vectors, rows, candidates, units, best, second, labels):
     labels : INOUT int64 (n_vectors,)
         The unit with the highest score; on equal scores the earlier one stays.
     """
-    scores, every = np.empty((ROWS, UNITS), dtype=np.float32), np.arange(rows.shape[0])
+    scores, every = room((ROWS, UNITS), np.float32), room(rows.shape[0], np.int64)
+    for i in range(rows.shape[0]):
+        every[i] = i
     for start in range(0, rows.shape[0], ROWS):
         some = rows[start : start + ROWS]
         for first in range(0, units.shape[0], UNITS):
             here = every[start : start + ROWS]
             products(vectors, here, candidates[first : first + UNITS], scores)
             tried = units[first : first + UNITS]
-            _keep_best(scores.view(np.int32), tried, some, best, second, labels)
+            _keep_best(as_bits(scores), tried, some, best, second, labels)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import room
 from memvec.kernels._compile import kernel
 
 RADIX = 8
@@ -94,6 +95,6 @@ def centre_queries(queries, mean, tested, frames):
 @kernel
 def rotate_rows(vectors, flips, rotated):
     """Rotate every row; the arguments are those of `rotate`, with one row a vector."""
-    scratch = np.empty(rotated.shape[1], dtype=np.float32)
+    scratch = room(rotated.shape[1], np.float32)
     for row in range(vectors.shape[0]):
         rotate(vectors[row], flips, scratch, rotated[row])

@@ -10,6 +10,7 @@ from memvec.kernels._bits import (
     no_product,
     plus_product,
     prefetch,
+    room,
     widened,
 )
 from memvec.kernels._compile import fast_kernel, inner_exact_kernel, inner_kernel, kernel
@@ -42,7 +43,7 @@ def canonical_score(left, right):
 @kernel
 def widened_rows(rows):
     """Return stored rows as float64, which holds their entries exactly."""
-    wide = np.empty(rows.shape, dtype=np.float64)
+    wide = room(rows.shape, np.float64)
     for i in range(rows.shape[0]):
         for j in range(rows.shape[1]):
             wide[i, j] = widened(rows[i, j])

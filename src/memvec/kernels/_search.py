@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, lane_products
+from memvec.kernels._bits import borrowed, lane_products, room
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._scores import (
     canonical_score,
@@ -181,7 +181,8 @@ def sort_hits(ids, scores, start, stop):
     if highest == lowest:
         _sort(ids, scores, start, stop)
         return
-    bins, ends = np.empty(size, dtype=np.int64), np.zeros(size + 1, dtype=np.int64)
+    bins, ends = room(size, np.int64), room(size + 1, np.int64)
+    ends[:] = 0
     held_ids, held_scores = ids[start:stop].copy(), scores[start:stop].copy()
     a_bin = (size - 1) / (highest - lowest)
     for i in range(size):

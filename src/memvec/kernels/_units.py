@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.kernels._bits import room
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._solve import gram, solve_regular
 
@@ -52,7 +53,7 @@ def solve_units(vectors, order, offsets, first, ridge, sums, solved, regular):
         n = offsets[first + u + 1] - start
         few = n <= dim
         size, length = (n, dim) if few else (dim, n)
-        rows = np.empty((size, length))
+        rows = room((size, length), np.float64)
         for i in range(n):
             row = vectors[order[start + i]]
             for k in range(dim):
@@ -60,8 +61,8 @@ def solve_units(vectors, order, offsets, first, ridge, sums, solved, regular):
                     rows[i, k] = row[k]
                 else:
                     rows[k, i] = row[k]
-        products, lower = np.empty((size, size)), np.empty((size, size))
-        inverse, weights = np.empty((size, size)), np.empty((2, size))
+        products, lower = room((size, size), np.float64), room((size, size), np.float64)
+        inverse, weights = room((size, size), np.float64), room((2, size), np.float64)
         gram(rows, products)
         weights[1] = 1.0
         right = weights[1] if few else sums[u]
