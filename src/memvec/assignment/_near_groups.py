@@ -12,7 +12,7 @@ from memvec.types import Float32Array, Int32Array, IntArray
 
 # Rows that one thread compares at a time. Those of one cluster are near to the same ones: the more
 # are compared together, the more rows meet the units of a group while they are in cache.
-_BLOCK_ROWS = 2048
+BLOCK_ROWS = 2048
 # Groups of centroids whose centroids a vector tries, where centroids are in groups.
 _NEAR_GROUPS = 16
 
@@ -77,7 +77,7 @@ class NearGroups:
         def search(start: int, stop: int) -> None:
             near[start:stop] = centroids.nearest(rows[start:stop], n_near)
 
-        run_blocks(search, len(rows), _BLOCK_ROWS, threads=threads)
+        run_blocks(search, len(rows), BLOCK_ROWS, threads=threads)
         return cls(rows, near, threads)
 
     @property
@@ -121,7 +121,7 @@ class NearGroups:
                 self.rows[some], self.near[some], starts, units, n_best
             )
 
-        run_blocks(search, len(self.rows), _BLOCK_ROWS, threads=self.threads)
+        run_blocks(search, len(self.rows), BLOCK_ROWS, threads=self.threads)
         return found, scores
 
 

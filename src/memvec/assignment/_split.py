@@ -12,6 +12,7 @@ from memvec.assignment._kmeans import DEFAULT_ITERATIONS, UpdateRule, fill_empty
 from memvec.assignment._near_groups import Centroids, NearGroups
 from memvec.assignment._nearest import NearestUnits
 from memvec.assignment._refine import refine_units
+from memvec.assignment._regroup import regroup_units
 from memvec.assignment._result import Assignment
 from memvec.assignment._sizes import number_of_units
 from memvec.constructions import Construction
@@ -23,12 +24,15 @@ from memvec.types import ArrayLike, Float32Array, IntArray
 # at 0.7, and on all of them 8,800: no better.
 _SAMPLE_PER_UNIT = 40
 _SMALLEST_SAMPLE = 10_000
-# Clusters whose units a vector tries in the last round of two steps. On 113,659 embeddings in
-# clusters of 2,000 and units of 56, with second homes, 6, 10 and 14 of them left 3,214, 3,041 and
-# 3,020 members to visit. The more clusters, the thinner a neighbourhood is spread over them: on
-# 300,000 structured vectors they left 3,595, 2,178 and 1,901, and on a million 15 and 40 of them
-# left 22,254 and 8,161. On three million, 18 and 60 of them left 194,654 and 73,255.
+# Clusters whose units a vector tries in the last round of two steps, where units are not grouped
+# anew: then the first of these numbers is tried. On 113,659 embeddings in clusters of 2,000 and
+# units of 56, with second homes, 6, 10 and 14 of them left 3,214, 3,041 and 3,020 members to visit.
+# The more clusters, the thinner a neighbourhood is spread over them: on 300,000 structured vectors
+# they left 3,595, 2,178 and 1,901, and on a million 15 and 40 of them left 22,254 and 8,161. On
+# three million, 18 and 60 of them left 194,654 and 73,255.
 _NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 12, 1.8, 60
+# Rounds of k-means for groups of units.
+_GROUP_ROUNDS = 4
 # The units of these clusters that a vector is nearest to, from which its second is chosen.
 _NEAR_UNITS = 16
 # More clusters than this are found in groups of so many, themselves in two steps: the time would
@@ -93,6 +97,7 @@ def two_step_assignment(
     *,
     n_clusters: int | None = None,
     refinements: int = 2,
+    regroupings: int = 0,
     construction: Construction = "pinv",
     normalised: bool = False,
     iterations: int = DEFAULT_ITERATIONS,
@@ -116,6 +121,9 @@ def two_step_assignment(
         Coarse clusters; √M by default.
     refinements : int, default 2
         Rounds in which vectors may leave their cluster.
+    regroupings : int, default 0
+        Rounds after these in which units are grouped anew, by their centroids, and vectors try the
+        units of groups near to their own. Units of one cluster drift apart.
     construction, normalised, iterations, seed, threads, progress
         As in :func:`kmeans_assignment`. The coarse clusters are represented by their centroids,
         and found as by :func:`sampled_assignment`.
@@ -139,35 +147,46 @@ def two_step_assignment(
         n_clusters = round(math.sqrt(n_units))
     n_clusters = min(checks.integer(n_clusters, "n_clusters", where), n_units)
     refinements = checks.integer(refinements, "refinements", where, minimum=0)
+    regroupings = checks.integer(regroupings, "regroupings", where, minimum=0)
     rounds = checks.integer(iterations, "iterations", where)
     rule = UpdateRule(construction, normalised, rounds, threads)
     rng = checks.generator(seed, where)
-    return _in_two_steps(rows, n_units, n_clusters, refinements, rule, rng, progress)
+    last_rounds = refinements, regroupings
+    return _in_two_steps(rows, n_units, n_clusters, last_rounds, rule, rng, progress)
 
 
 def _in_two_steps(
     rows: UnitRows,
     n_units: int,
     n_clusters: int,
-    refinements: int,
+    last_rounds: tuple[int, int],
     rule: UpdateRule,
     rng: np.random.Generator,
     progress: bool | None,
 ) -> Assignment:
     """Assign unit rows; see `two_step_assignment`."""
     coarse = replace(rule, construction="sum", normalised=True)
+    refinements, regroupings = last_rounds
     centroids = _find_centroids(rows, n_clusters, coarse, rng, progress)
-    n_near = _near_clusters(n_clusters)
+    n_near = _NEAR_CLUSTERS if regroupings else _near_clusters(n_clusters)
     nearby = NearGroups.of(rows, centroids, n_near, rule.threads).without_deserted()
     sizes = np.bincount(nearby.nearest)
     clusters = np.split(nearby.order, np.cumsum(sizes)[:-1])
     shares = _share_out(n_units, sizes)
     found = _kmeans_in_parts(rows, clusters, shares, rule, rng, progress)
     found = replace(found, group_offsets=np.cumsum([0, *shares]))
-    if not refinements:
-        return found
-    with progress_bar("k-means", len(rows) * refinements, progress) as advance:
-        labels, near = refine_units(found, nearby, rule, refinements, _NEAR_UNITS, advance)
+    labels, near = found.labels, found.near_units
+    with progress_bar("k-means", len(rows) * sum(last_rounds), progress) as advance:
+        if refinements:
+            labels, near = refine_units(found, nearby, rule, refinements, _NEAR_UNITS, advance)
+        if regroupings:
+            few = replace(coarse, iterations=min(_GROUP_ROUNDS, rule.iterations))
+
+            def find(units: UnitRows, n_groups: int) -> Centroids:
+                return _find_centroids(units, n_groups, few, rng, False)
+
+            state = replace(found, labels=labels)
+            labels, near = regroup_units(rows, state, rule, regroupings, _NEAR_UNITS, find, advance)
     return replace(found, labels=labels, near_units=near)
 
 
@@ -185,7 +204,7 @@ def _find_centroids(
         )
     seen = _sample(rows, n_clusters, None, rng)
     n_groups = -(-n_clusters // _CLUSTERS_A_GROUP)
-    found = _in_two_steps(seen, n_clusters, n_groups, 1, rule, rng, progress)
+    found = _in_two_steps(seen, n_clusters, n_groups, (1, 0), rule, rng, progress)
     assert found.group_offsets is not None
     vectors = rule.representatives(seen, found.offsets, found.order)
     groups = rule.representatives(vectors, found.group_offsets, np.arange(len(vectors)))
