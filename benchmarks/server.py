@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -12,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +25,8 @@ from memvec.types import Float32Array
 
 _AT = "/v1/collections/synsets"
 _SIMILARITY, _K = 0.7, 10
+# Few queries have so many matches that they are more than a search for the nearest asks for.
+_LOW, _CUTS = 0.5, (10, 100, 1000)
 _STREAMED = 1_000_000
 _ADDED_AT_ONCE = 1000
 _START_SECONDS = 60.0
@@ -226,6 +230,12 @@ def _resident(process: int) -> int:
     return pages * 4096
 
 
+def _cpu_seconds(process: int) -> float:
+    """Return the time that a process has computed, whatever else the machine does."""
+    told = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def _print_chroma(
     program: str,
     ours: tuple[int, int],
@@ -260,6 +270,72 @@ def _print_chroma(
         ]
         print_table(title, ["server", "p50 ms", "p95 ms", "recall", "memory, MB"], rows)
         _print_throughput(servers, queries, seconds, clients)
+        _print_threshold(ours, (process, port), f"{path}/query", vectors, queries)
+
+
+def _print_threshold(
+    ours: tuple[int, int],
+    chroma: tuple[int, int],
+    path: str,
+    vectors: Float32Array,
+    queries: Float32Array,
+) -> None:
+    """Ask for everything above a similarity; of Chroma, for the nearest, which are then cut."""
+
+    def everything(query: Float32Array) -> bytes:
+        return _posted(f"{_AT}/range", {"queries": query.tolist(), "similarity": _LOW})
+
+    def nearest(query: Float32Array, k: int) -> bytes:
+        asked = {"query_embeddings": [query.tolist()], "n_results": k, "include": ["distances"]}
+        return _posted(path, asked)
+
+    true = [{int(row) for row in np.flatnonzero(vectors @ query >= _LOW)} for query in queries]
+    asks = {"memvec, everything": (ours, everything)} | {
+        f"Chroma, {k:,} nearest, cut": (chroma, partial(nearest, k=k)) for k in _CUTS
+    }
+    found, spent = {}, {}
+    with ExitStack() as connections:
+        ways: dict[str, Callable[[int], bytes]] = {}
+        for name, ((_, port), ask) in asks.items():
+            to = connections.enter_context(closing(Connection(port)))
+            made = [ask(query) for query in queries]
+            ways[name] = lambda row, to=to, made=made: to.ask(made[row])  # type: ignore[misc]
+        times = _timed(ways, len(queries))
+        for name, way in ways.items():
+            process = asks[name][0][0]
+            begun = _cpu_seconds(process)
+            answers = [way(row) for row in range(len(queries))]
+            spent[name] = f"{1000 * (_cpu_seconds(process) - begun) / len(queries):.2f}"
+            found[name] = [_above(answer) for answer in answers]
+    rows = []
+    for name, p50, p95 in _quantiles(times):
+        shares = [
+            len(seen & whole) / len(whole)
+            for seen, whole in zip(found[name], true, strict=True)
+            if whole
+        ]
+        cut = sum(not whole <= seen for seen, whole in zip(found[name], true, strict=True))
+        rows.append([name, p50, p95, spent[name], f"{100 * np.mean(shares):.2f} %", f"{cut:,}"])
+    n_matches = [len(whole) for whole in true]
+    title = f"Above {_LOW}: {np.mean(n_matches):.0f} matches a query, {max(n_matches):,} at most"
+    header = [
+        f"above {_LOW}",
+        "p50 ms",
+        "p95 ms",
+        "CPU ms",
+        "matches found",
+        "queries that miss some",
+    ]
+    print_table(title, header, rows)
+
+
+def _above(answer: bytes) -> set[int]:
+    """Return the rows above the similarity; Chroma's distances are 1 − cosine."""
+    told = json.loads(answer)
+    if "offsets" in told:
+        return set(told["ids"])
+    pairs = zip(told["ids"][0], told["distances"][0], strict=True)
+    return {int(name) for name, distance in pairs if distance <= 1 - _LOW}
 
 
 def _recall(ask: Callable[[int], bytes], vectors: Float32Array, queries: Float32Array) -> float:

@@ -235,6 +235,10 @@ def test_benchmark_measures_the_server_of_chroma_beside():
     done = CliRunner().invoke(benchmarks, [*asked, "--chroma", str(program)])
     assert done.exit_code == 0, done.output
     assert re.search(r"^\| Chroma ", done.output, re.M)
+    seen = re.findall(r"^\| (memvec, everything|Chroma, .* cut) .* ([\d.]+) % ", done.output, re.M)
+    assert seen[0][0] == "memvec, everything"
+    assert len(seen) == 4
+    assert all(0 < float(share) <= 100 for _, share in seen)
 
 
 def test_port_that_is_taken_is_an_error(tmp_path):
