@@ -217,7 +217,7 @@ def gpu_command(
     from benchmarks import gpu, gpu_index, gpu_structured  # the card is not needed by the others
 
     if vectors is not None and dim is not None:
-        sizes = (8, 16, 32) if unit_size is None else (unit_size,)
+        sizes = (4, 8) if unit_size is None else (unit_size,)
         gpu_structured.run(vectors, dim, similarity, sizes, device)
     elif vectors is not None:
         gpu_index.run(vectors, similarity, unit_size, device, joins=joins)

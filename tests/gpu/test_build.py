@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from benchmarks.data import structured_vectors
 
 from gpu import build_cases, numpy_card
 from memvec import Index, IndexConfig
@@ -50,6 +51,18 @@ def test_build_that_does_not_fit_says_what_it_needs(card, monkeypatch):
     monkeypatch.setattr(numpy_card.Device, "mem_info", (1 << 20, 1 << 20))
     with pytest.raises(DeviceMemoryError, match=r"A build of this index needs .* GB are free"):
         build_cases.built("cuda")
+
+
+def test_units_are_random_and_small_where_data_fills_few_dimensions(card):
+    rows = structured_vectors(2100, 96)
+    index = Index.build(rows[:2000], similarity=0.8, device="cuda", progress=False)
+    assert index.design.config.assignment == "random"
+    assert index.design.unit_size <= 2
+    assert index.source.moved.n_tested > 900
+    found = index.range_search(rows[2000:], 0.6)
+    exact = index.range_search(rows[2000:], 0.6, guarantee="exact")
+    assert 0.9 * len(exact.ids) <= len(found.ids) <= len(exact.ids)
+    assert len(exact.ids) > 50
 
 
 def test_index_without_balanced_codes_stays_on_the_cpu(card):

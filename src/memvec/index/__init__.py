@@ -3,7 +3,7 @@
 from memvec.index._arguments import checked_config, config_of_device
 from memvec.index._arrays import compares_everything, deduplicate, join, self_join
 from memvec.index._build import BuildPromise
-from memvec.index._config import KMEANS_RULES, AssignmentName, IndexConfig, with_present_names
+from memvec.index._config import KMEANS_RULES, IndexConfig, with_present_names
 from memvec.index._costs import MachineCosts, shadow_share
 from memvec.index._design import IndexDesign, measured_uniformity, random_unit_size
 from memvec.index._encode import code_space, scan_by_codes, word_by_word
@@ -15,7 +15,6 @@ from memvec.index._recalibrate import check_enough, share_of_queries
 
 __all__ = [
     "KMEANS_RULES",
-    "AssignmentName",
     "BuildPromise",
     "Index",
     "IndexConfig",

@@ -186,9 +186,9 @@ class Index:
             Costs of the steps of a search on the machine that will run it.
         device : str
             Where the index is built and searched: "cpu", "cuda", or "cuda:1" and so on. A GPU uses
-            balanced codes and tests them whole. It builds random units, and k-means units of many
-            vectors, block by block, and `vectors` may lie in its memory; docs/gpu.md lists what the
-            CPU builds, to be moved.
+            balanced codes and tests them whole. It builds random units (the default), and k-means
+            units of many vectors, block by block, and `vectors` may lie in its memory; docs/gpu.md
+            lists what the CPU builds, to be moved.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
