@@ -98,6 +98,17 @@ def test_collapsed_join_pairs_first_copies_with_others(both):
     assert unordered(found) == unordered(expected)
 
 
+def test_vectors_of_a_join_are_those_of_the_state_wherever_they_lie(both):
+    """The last thirty items wait, less two that are deleted."""
+    collection, _ = both
+    state = collection._store.state
+    waiting = state.waiting.keys[state.waiting.alive]
+    for keys in (waiting, waiting[:5], waiting[::2], waiting[:0], waiting[::-1], np.arange(1, 20)):
+        keys = keys[np.isin(keys, np.concatenate([part.keys for part in state.parts]))]
+        assert (state.lying(keys, DIM) == state.vectors(keys, DIM)).all()
+    assert np.shares_memory(state.lying(waiting[:5], DIM), state.waiting.rows.rows.data)
+
+
 def test_signs_of_zero_do_not_make_copies_different(collection):
     rows = np.zeros((2, 8), dtype=np.float32)
     rows[:, 0], rows[1, 3] = 1, -0.0

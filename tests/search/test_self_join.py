@@ -102,3 +102,16 @@ def test_copies_of_wide_rows_are_found_in_small_parts():
 
     assert not find_copies(np.arange(1500), vectors).firsts.any()
     assert max(asked) * 4096 <= 1 << 21
+
+
+@settings(deadline=None, max_examples=30)
+@given(seed=st.integers(0, 99), dim=st.sampled_from([3, 16, 17, 40]))
+def test_copies_are_told_from_rows_that_begin_alike(seed, dim):
+    """Rows of few kinds of beginnings and of ends, so that each occurs with several others."""
+    rng = np.random.default_rng(seed)
+    rows = rng.integers(2, size=(30, dim)).astype(np.float32)
+    rows[:, :16] = rows[:, :1]
+    rows[:, -2:] = rows[:, -1:]
+    found = find_copies(np.arange(30), rows.__getitem__)
+    firsts = [next(i for i in range(30) if (rows[i] == row).all()) for row in rows]
+    assert found.firsts.tolist() == firsts

@@ -72,7 +72,7 @@ class Joins:
         """Return the join of all rows that a question is about."""
         plan = question.range_plan(asked.similarity, asked.request, asked.caller)
         plan = plan.in_metric(self._store.settings.metric)
-        vectors = partial(question.state.vectors, dim=self._store.settings.dim)
+        vectors = partial(question.state.lying, dim=self._store.settings.dim)
         similarity = asked.similarity
         return SelfJoin(question.joined_scopes, vectors, similarity, plan, asked.threads, progress)
 

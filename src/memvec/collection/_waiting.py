@@ -40,7 +40,9 @@ class Waiting:
         return len(self.keys)
 
     def vectors(self, rows: IntArray) -> Float32Array:
-        """Return the vectors of some rows, as unit rows."""
+        """Return the vectors of some rows, as unit rows; of a run of rows, no copy."""
+        if len(rows) and rows[-1] - rows[0] == len(rows) - 1 and np.all(np.diff(rows) == 1):
+            return self.rows[rows[0] : rows[-1] + 1]
         return self.rows[rows]
 
     def followed_by(self, rows: StoredRows, keys: IntArray) -> Waiting:

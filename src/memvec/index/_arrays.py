@@ -219,7 +219,7 @@ def deduplicate(
     )
     rows = asked.unit_rows(vectors, "vectors", where)
     ranks = ranks_to_keep(len(rows), keep, scores, groups, where)
-    copies = find_copies(np.arange(len(rows)), rows.__getitem__)
+    copies = find_copies(np.arange(len(rows)), partial(_rows_at, rows))
     return duplicate_rows(_join_of(rows, copies.distinct, asked, where), copies, ranks, groups)
 
 

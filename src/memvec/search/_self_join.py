@@ -20,6 +20,8 @@ from memvec.types import BoolArray, Float32Array, IntArray
 
 # Entries of the vectors that are hashed or compared at a time: a few arrays of 16 MB.
 _ENTRIES_AT_ONCE = 1 << 21
+# Entries of a vector that are hashed first.
+_FIRST_ENTRIES = 16
 # Rows that tell how many others bounds leave to be tested.
 _PROBES = 16
 
@@ -323,7 +325,12 @@ def find_copies(keys: IntArray, vectors: Callable[[IntArray], Float32Array]) -> 
     at_once = max(1, _ENTRIES_AT_ONCE // vectors(keys[:1]).shape[1])
     hashes = np.empty(len(keys), dtype=np.int64)
     for start, stop in blocks(len(keys), at_once):
-        hashes[start:stop] = _hashes(vectors(keys[start:stop]))
+        hashes[start:stop] = _hashes(vectors(keys[start:stop])[:, :_FIRST_ENTRIES])
+    # Nearly all rows differ from all others in their first entries.
+    _, group, counts = np.unique(hashes, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero(counts[group] > 1)
+    for start, stop in blocks(len(alike), at_once):
+        hashes[alike[start:stop]] = _hashes(vectors(keys[alike[start:stop]]))
     _, first, group = np.unique(hashes, return_index=True, return_inverse=True)
     firsts = keys[first[group]]
     # Equal hashes almost always mean equal vectors; almost is looked after.
