@@ -107,17 +107,21 @@ def lines_figure(
     return figure
 
 
-def quality_figure(table: Table) -> Any:
-    """Draw curves of quality against complexity ratio, with the exhaustive search beside them."""
+def quality_figure(table: Table, per_row: int = 4) -> Any:
+    """Draw curves of quality against complexity ratio, with the exhaustive search beside them.
+
+    The ratio is on a logarithmic axis: with M units no curve begins before M/N, a tenth in most
+    figures, and most of what can be found is found soon after.
+    """
     names = table.values("data")
-    figure, panels = new_panels([_label(name) for name in names])
+    figure, panels = new_panels([_label(name) for name in names], per_row)
     for axes, name in zip(panels, names, strict=True):
         part = table.where(data=name)
         whole = {"color": "#999999", "linewidth": 0.8, "label": "exhaustive"}
         axes.axhline(part.column("baseline")[0], zorder=0, **whole)
         draw_lines(axes, part, "ratio", "quality", "variant")
-        axes.set_xlim(0, 1)
-        finish(axes, ("complexity ratio C/N", measure(str(name))))
+        axes.set_xlim(0.95 * part.column("ratio").min(), 1)
+        finish(axes, ("complexity ratio C/N", measure(str(name))), "x")
     share_legend(figure, panels)
     return figure
 

@@ -33,7 +33,7 @@ _LOWER = 0.01
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"units": 300, "vectors": 3000, "queries": 100, "runs": 2},
-    "small": {"units": 1000, "vectors": 20_000, "queries": 300, "runs": 5},
+    "small": {"units": 1000, "vectors": 40_000, "queries": 500, "runs": 5},
     "paper": {"units": 30_000, "vectors": 110_000, "queries": 3000, "runs": 5},
 }
 
@@ -217,9 +217,14 @@ def _on_the_lines(table: Table) -> Finding:
 
 def heights(table: Table, kind: str, construction: str, similarity: float) -> Float64Array:
     """Return the true positives of one curve, the mean of the runs."""
+    runs = _of_runs(table, kind, construction, similarity)
+    return np.asarray(runs.mean(axis=0), dtype=np.float64)
+
+
+def _of_runs(table: Table, kind: str, construction: str, similarity: float) -> Float64Array:
+    """Return the true positives of one curve, a row a run."""
     part = table.where(kind=kind, construction=construction, similarity=similarity)
-    runs = [part.where(run=number).column("true") for number in part.values("run")]
-    return np.asarray(np.mean(runs, axis=0), dtype=np.float64)
+    return np.array([part.where(run=number).column("true") for number in part.values("run")])
 
 
 def crossing(table: Table, kind: str, similarity: float) -> str:
@@ -259,8 +264,11 @@ def _draw(panel: Any, table: Table, line: str | None, dots: str) -> None:
                 drawn = heights(table, line, construction, float(level))
                 panel.plot(rates, drawn, **plain_line)
                 look["linestyle"] = "none"
-            panel.plot(rates, heights(table, dots, construction, float(level)), **look)
-    finish(panel, ("false positive rate P_fp", "true positive rate 1 − P_fn"), "x")
+            shown = _of_runs(table, dots, construction, float(level))
+            spread_of_runs = shown.std(axis=0, ddof=1) if len(shown) > 1 else None
+            bars = {"yerr": spread_of_runs, "elinewidth": 0.5, "capsize": 1}
+            panel.errorbar(rates, shown.mean(axis=0), **bars, **look)
+    finish(panel, ("false positive rate $P_{fp}$", "true positive rate $1 - P_{fn}$"), "x")
 
 
 FIG02 = Experiment(

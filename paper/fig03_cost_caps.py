@@ -20,7 +20,7 @@ from memvec.theory import (
     designs_by_dimension,
     pinv_cap_scores,
 )
-from paper.drawing import draw_lines, finish, new_panels, share_legend, style
+from paper.drawing import finish, new_panels, share_legend, style
 from paper.experiment import Experiment, Finding, Run, Verdict
 from paper.fig01_cost_random import cost_gap, simulated_findings
 from paper.simulated_queries import cap_units, passing_rates, planted_queries
@@ -38,6 +38,10 @@ _DIMS = (50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 # Costs this near count as the same; a best unit size this much larger counts as larger. Beyond
 # 0.3 d the exact norm of pinv grows without bound, which the paper's lower bound cannot show.
 _SAME, _LARGER, _FAR_FROM_D = 0.05, 1.2, 0.3
+# How the figure tells constructions by width and mark, formulas by dash.
+_WIDTHS = {"pinv": 1.8, "sum": 0.8}
+_DASHES: dict[str, Any] = {"exact": "-", "printed": (0, (4, 2))}
+_MARKS = {"pinv": "o", "sum": "x"}
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"dim": 1000, "units": 40, "sizes": 30, "simulated": (20,)},
@@ -261,6 +265,7 @@ def _of_dimension(table: Table) -> Finding:
         "the best cost of random units falls with the dimension",
         all(bool(np.all(np.diff(each) < 0)) for each in costs.values()),
         f"pinv, d = 50 to 10,000: {costs['pinv'][0]:.3f} to {costs['pinv'][-1]:.4f}",
+        of_paper=False,  # it is of the abstract, not of this figure
     )
 
 
@@ -275,32 +280,40 @@ def _of_simulation(part: Table) -> list[Finding]:
 
 
 def plot(table: Table) -> Any:
-    """Draw cost against n in each cap, and the best cost against d."""
-    titles = [f"cap η = {cap}" for cap in _CAPS]
-    figure, panels = new_panels((*titles, "random units, α₀ = 0.7"), per_row=2)
-    for panel, cap in zip(panels, _CAPS, strict=False):
+    """Draw cost against n in each cap."""
+    figure, panels = new_panels([f"cap η = {cap}" for cap in _CAPS])
+    for panel, cap in zip(panels, _CAPS, strict=True):
         _draw_cap(panel, table.where(panel="unit size"), cap)
         finish(panel, ("unit size n", "cost C/N"), "xy")
-    draw_lines(panels[3], table.where(panel="dimension"), "x", "cost", "construction")
-    finish(panels[3], ("dimension d", "cost C/N at the best n"), "xy")
+    _explain(panels[0])
     share_legend(figure, panels)
     return figure
 
 
+def _explain(panel: Any) -> None:
+    """Name what a colour, a width, a dash and a mark mean; each line has all but the last."""
+    for place, level in enumerate(_SHOWN):
+        panel.plot([], [], "-", color=style(place)["color"], label=f"α₀ = {level}")
+    for name, width in _WIDTHS.items():
+        panel.plot([], [], "k-", linewidth=width, label=name)
+    for kind, dash in _DASHES.items():
+        panel.plot([], [], linestyle=dash, color="black", linewidth=1.1, label=f"{kind} formulas")
+    for name, mark in _MARKS.items():
+        panel.plot([], [], mark, color="black", markersize=3.5, label=f"{name}, simulated")
+
+
 def _draw_cap(panel: Any, table: Table, cap: float) -> None:
     """Draw printed lines dashed and exact ones solid, thin for sum; dots are simulated."""
-    dashes: dict[str, Any] = {"exact": "-", "printed": (0, (4, 2))}
     for place, level in enumerate(_SHOWN):
         color = style(place)["color"]
-        for name, width in (("pinv", 1.8), ("sum", 0.8)):
-            for kind, dash in dashes.items():
+        for name, width in _WIDTHS.items():
+            for kind, dash in _DASHES.items():
                 line = curve(table, kind, name, level, cap)
-                label = f"{name}, {kind}, α₀ = {level}"
-                look = {"linestyle": dash, "color": color, "linewidth": width, "label": label}
+                look = {"linestyle": dash, "color": color, "linewidth": width}
                 panel.plot(line.column("x"), line.column("cost"), **look)
             dots = curve(table, "simulated", name, level, cap)
-            mark = "o" if name == "pinv" else "x"
-            panel.plot(dots.column("x"), dots.column("cost"), mark, color=color, markersize=3.5)
+            look = {"color": color, "markersize": 3.5}
+            panel.plot(dots.column("x"), dots.column("cost"), _MARKS[name], **look)
 
 
 FIG03 = Experiment(

@@ -96,7 +96,7 @@ def plot(table: Table) -> Any:
         for row in means.rows
         if (name := str(row[1]))
     )
-    return quality_figure(Table(means.title, means.columns, rows))
+    return quality_figure(Table(means.title, means.columns, rows), per_row=2)
 
 
 FIG08 = Experiment(

@@ -79,11 +79,14 @@ def check(table: Table) -> Verdict:
 
 
 def plot(table: Table) -> Any:
-    """Draw one panel a data set, in shares of the exhaustive quality of all dimensions."""
-    parts = [mean_table(table.where(data=data)) for data in table.values("data")]
-    return quality_figure(
-        Table(table.title, parts[0].columns, tuple(row for part in parts for row in part.rows))
-    )
+    """Draw one panel a data set."""
+    rows: list[tuple[Cell, ...]] = []
+    for data in table.values("data"):
+        means = mean_table(table.where(data=data))
+        full, reduced = means.values("variant")
+        names = {full: "all dimensions", reduced: str(reduced).replace("d", "d′", 1)}
+        rows += [(row[0], names[row[1]], *row[2:]) for row in means.rows]
+    return quality_figure(Table(table.title, means.columns, tuple(rows)))
 
 
 FIG09 = Experiment(

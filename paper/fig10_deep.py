@@ -24,7 +24,9 @@ from paper.quality_curves import (
 )
 from paper.table import Table
 
-_SHARE, _BELOW = 0.99, 0.5
+# The paper names 0.3 for memory vectors beside FLANN; for this figure it names nothing.
+_SHARE, _BELOW = 0.99, 0.3
+_RANDOM_PINV = "random pinv"
 
 SETTINGS = FIG07.settings
 
@@ -35,7 +37,7 @@ def compute(run: Run) -> Table:
 
     def variants(seed: int) -> dict[str, IndexConfig]:
         return {
-            "random pinv": paper_config("random", "pinv", size, seed),
+            _RANDOM_PINV: paper_config("random", "pinv", size, seed),
             KMEANS_PINV: paper_config("kmeans", "pinv", size, seed),
         }
 
@@ -44,16 +46,19 @@ def compute(run: Run) -> Table:
 
 
 def check(table: Table) -> Verdict:
-    """Test that half of the exhaustive cost is enough."""
+    """Test that a part of the exhaustive cost is enough."""
     findings = []
     for data in table.values("data"):
-        reached = over_runs(table, ratio_to_reach, data, KMEANS_PINV, _SHARE)
+        reached, random = (
+            over_runs(table, ratio_to_reach, data, name, _SHARE)
+            for name in (KMEANS_PINV, _RANDOM_PINV)
+        )
         findings.append(
             Finding(
                 f"k-means pinv has {100 * _SHARE:.0f} % of the exhaustive quality below C/N = "
                 f"{_BELOW}",
                 bool(reached.mean() < _BELOW),
-                f"at {spread(reached, 2)}",
+                f"at {spread(reached, 2)}; random pinv at {spread(random, 2)}",
                 main=True,
                 data=str(data),
             )

@@ -16,7 +16,7 @@ import numpy as np
 from memvec.codes import CodeSpace
 from memvec.types import Float32Array
 from paper.data_sets import reduced_sets
-from paper.drawing import quality_figure
+from paper.drawing import measure, quality_figure
 from paper.experiment import Experiment, Finding, Run, Verdict
 from paper.fig07_retrieval import RATIOS
 from paper.quality_curves import (
@@ -33,10 +33,10 @@ from paper.quality_curves import (
 from paper.retrieval_sets import RetrievalSet
 from paper.table import Cell, Table
 
-# Curves whose mean heights between ratios 0.11 and 0.6 are this near count as alike.
-_ALIKE = 0.02
+# Curves count as alike whose mean heights are this near where they rise; later all are level.
+_ALIKE, _RISING, _ERRORS = 0.02, (0.11, 0.2), 2
 _NAMES = ("sum", "pinv")
-_SHARE, _WELL = 0.99, 0.8
+_SHARE, _WELL = 0.99, 0.5
 # What tells equal codes apart: products of it stay far below one bit of 1024, 2/1024.
 _TIE = 0.01
 
@@ -119,15 +119,26 @@ def _check(symmetric: bool) -> Callable[[Table], Verdict]:
 
 
 def _compared(table: Table, data: Cell, symmetric: bool) -> Finding:
-    heights = {name: over_runs(table.where(data=data), mean_height, data, name) for name in _NAMES}
-    gap = float((heights["sum"] - heights["pinv"]).mean())
+    part = table.where(data=data)
+    heights = {name: over_runs(part, mean_height, data, name, _RISING) for name in _NAMES}
+    gaps = heights["sum"] - heights["pinv"]  # of the same units
+    gap, error = gaps.mean(), gaps.std(ddof=1) / np.sqrt(len(gaps))
+    where = f"between C/N = {_RISING[0]} and {_RISING[1]}"
     claim, holds = (
-        (f"sum finds at least as much as pinv (within {_ALIKE})", gap >= -_ALIKE)
+        (f"sum finds more than pinv {where} ({_ERRORS} standard errors)", gap > _ERRORS * error)
         if symmetric
-        else (f"sum and pinv find the same (within {_ALIKE})", abs(gap) <= _ALIKE)
+        else (f"sum and pinv find the same {where} (within {_ALIKE})", abs(gap) <= _ALIKE)
     )
     text = ", ".join(f"{name} {spread(values)}" for name, values in heights.items())
-    return Finding(claim, holds, text, main=True, data=str(data))
+    return Finding(
+        claim,
+        bool(holds),
+        f"{text}, sum less pinv {spread(gaps, 4, '+')}",
+        # Of the symmetric case the paper says so of Holidays and Oxford5k, not of UKB.
+        of_paper=not symmetric or measure(str(data)) == "mAP",
+        main=True,
+        data=str(data),
+    )
 
 
 def _converges(table: Table, data: Cell) -> Finding:
@@ -151,8 +162,8 @@ def plot(table: Table) -> Any:
 FIG11 = Experiment(
     "fig11-codes-symmetric",
     "Figure 11",
-    "With binary codes of queries and vectors, sum is at least as good as pinv, and the exhaustive "
-    "quality is reached well below C/N = 1.",
+    "With binary codes of queries and vectors, sum is better than pinv on Holidays and Oxford5k, "
+    "and the exhaustive quality is reached well below C/N = 1.",
     SETTINGS,
     _compute(symmetric=True),
     _check(symmetric=True),

@@ -163,6 +163,8 @@ def plot(table: Table) -> Any:
         look = {**style(1), "linestyle": "none", "label": "simulated"}
         bars = {"yerr": dots.column(_ERRORS[name]), "elinewidth": 0.6, "capsize": 1.5}
         panel.errorbar(dots.column("cap_cosine"), dots.column(name), **bars, **look)
+        if np.ptp(line.column(name)) < 1e-9:  # a constant; its panel would show noise alone
+            panel.set_ylim(0.9 * line.column(name)[0], 1.1 * line.column(name)[0])
         finish(panel, ("η, the cosine of the cap", _TITLES[name]), "y" if name == "kl" else "")
     share_legend(figure, panels)
     return figure

@@ -94,7 +94,13 @@ _REDUCED_DATA = (
     _IMAGES,
     "copies by φ_Δ; Gardens Point by day and by night and UKB-56 by a CNN, among 5,000 images",
 )
+_CODES_TOLERANCE = (
+    "mean heights between C/N = 0.11 and 0.2, where the curves rise, within 0.02; 99 % below "
+    "C/N = 0.5"
+)
 _CODES_TRIED = (
+    "Mean heights between C/N = 0.11 and 0.6, most of which is level: sum and pinv within 0.003 on "
+    "every set, which few curves would fail.",
     "256 bits after a random rotation, PCA learned on the 572 vectors searched: sum ahead of pinv "
     "by 0.024 (day) and 0.055 (night).",
 )
@@ -131,7 +137,7 @@ PROTOCOLS: dict[str, Protocol] = {
         ("uniform; Holidays+Flickr1M by φ_Δ", "uniform; WordNet embeddings"),
         "areas under the curves, by 2 standard errors of the runs",
         dim=("100; 1920", "100; 384"),
-        vectors=("10⁶", "10,000; 20,000"),
+        vectors=("10⁶", "10,000; 40,000"),
         unit_size=("10", "10"),
         tried=(
             "True positives at 0.1 % false ones, a rate the paper does not name: sum is ahead of "
@@ -156,7 +162,8 @@ PROTOCOLS: dict[str, Protocol] = {
         "Best k-means units hold matches; probability falls faster than random",
         "“highly ranked memory units are very likely true positives” (4.3), Figure 4",
         _CLUSTERED_DATA,
-        "above 0.5 at rank 1; at ranks 11 to 20 at most 0.9 of the share of random units",
+        "above 0.5 and above random units at rank 1; at ranks 11 to 20 at most 0.9 of the share of "
+        "random units",
         **_CLUSTERED,
         tried=(
             _TEN_ROUNDS,
@@ -168,9 +175,14 @@ PROTOCOLS: dict[str, Protocol] = {
         "Positive random units hold one match, k-means units several",
         "“Using random assignment, we have about 1 matching vector per memory unit”, Figure 5",
         _CLUSTERED_DATA,
-        "within 5 % of chance; 10 % more than random units",
+        "at most 1.1 matches; 10 % more than random units",
         **_CLUSTERED,
-        tried=(_TEN_ROUNDS, _SMALL_SETS),
+        tried=(
+            _TEN_ROUNDS,
+            _SMALL_SETS,
+            "“About one” as within 5 % of what chance gives: holds on every set, but is a law of "
+            "chance rather than the paper's claim.",
+        ),
     ),
     "tab01-imbalance": Protocol(
         "Units of pinv k-means are more balanced than those of sum",
@@ -252,7 +264,7 @@ PROTOCOLS: dict[str, Protocol] = {
             "GeM features of EfficientNet-Lite0 (an ONNX model) stand in for them: Gardens Point "
             "by day and by night, UKB-56, among 5,000 images of Tiny-ImageNet",
         ),
-        "99 % of the exhaustive quality below C/N = 0.5",
+        "99 % of the exhaustive quality below C/N = 0.3, which the paper names beside FLANN",
         dim=("4096", "1280, whitened to 1024"),
         vectors=("1,491; 5,063; 10,200", "5,200; 5,200; 5,056"),
         units=_TEN,
@@ -260,19 +272,24 @@ PROTOCOLS: dict[str, Protocol] = {
         rounds=(_SILENT, "at most 10"),
     ),
     "fig11-codes-symmetric": Protocol(
-        "Symmetric binary codes: sum at least as good as pinv",
+        "Symmetric binary codes: sum better than pinv on Holidays and Oxford5k",
         "“For the symmetric case, the sum method seems to perform better than pinv on the Holidays "
         "and Oxford5k datasets”; “convergence … well below 1” (5.1)",
         _REDUCED_DATA,
-        "mean heights of the curves within 0.02; 99 % below C/N = 0.8",
+        "mean heights between C/N = 0.11 and 0.2, where the curves rise, by 2 standard errors, on "
+        "sets with mAP as Holidays and Oxford5k have it (of UKB and its fours the paper says "
+        "nothing); 99 % below C/N = 0.5",
         **_REDUCED,
-        tried=_CODES_TRIED,
+        tried=(
+            "“At least as much” within 0.02, on every set: holds, and would if pinv were ahead.",
+            *_CODES_TRIED,
+        ),
     ),
     "fig12-codes-asymmetric": Protocol(
         "Asymmetric binary codes: sum and pinv are alike",
         "“In the asymmetric case, both methods perform similarly” (5.1), Figure 12",
         _REDUCED_DATA,
-        "mean heights of the curves within 0.02; 99 % below C/N = 0.8",
+        _CODES_TOLERANCE,
         **_REDUCED,
         tried=_CODES_TRIED,
     ),
@@ -308,7 +325,7 @@ PROTOCOLS: dict[str, Protocol] = {
         vectors=("10⁶", "10,000; 5,200"),
         unit_size=("10", "10 on average"),
         rounds=(_SILENT, "at most 10"),
-        seeds=(_SILENT, "1"),
+        seeds=(_SILENT, "medians of 3 runs"),
         tried=(
             "The same once more: FLANN 0.56 on WordNet and 3.62 on Gardens Point. Its autotuning "
             "goes by times, and differs from run to run.",
@@ -410,16 +427,18 @@ PROTOCOLS: dict[str, Protocol] = {
             "made-up vectors in families: an illustration at any size",
         ),
         "99 % of the matches below C/N = 0.125; ratios by 0.002",
-        dim=("1024", "512"),
-        vectors=("97.6 million, batches of 100,000", "200,000, batches of 10,000"),
+        dim=("1024", "1024"),
+        vectors=("97.6 million, batches of 100,000", "the same"),
         unit_size=("10", "10"),
-        units=("N/10 of each batch", "N/10 of each batch"),
-        rounds=(_SILENT, "4"),
-        seeds=("112 queries", "1"),
+        units=("N/10 of each batch", "the same"),
+        rounds=(_SILENT, "10"),
+        seeds=(
+            "1; 1,000 queries, of which 112 have 1 to 1,000 matches",
+            "1; 1,000 queries, of which 286 have as many",
+        ),
         tried=(
-            "The full size on a GPU, `--scale paper --device cuda`: 97.6 million vectors of 1024 "
-            "dimensions, 10 rounds: random pinv 0.102, k-means pinv 0.102, k-means sum 0.115; both "
-            "claims hold. A result at that scale takes the place of this one.",
+            "50,000 vectors of 512 dimensions in batches of 10,000, 4 rounds, on a CPU: random "
+            "pinv 0.120, k-means pinv 0.127, which misses 0.12, k-means sum 0.154.",
         ),
     ),
     "fig18-cap-sum": Protocol(

@@ -237,7 +237,7 @@ def quality_table(
     return Table(title, (*RUN_COLUMNS, "largest unit"), tuple(rows))
 
 
-def over_runs(table: Table, value: Callable[..., float], *which: Cell) -> Float64Array:
+def over_runs(table: Table, value: Callable[..., float], *which: Any) -> Float64Array:
     """Return what `value` says of the table of each run, such as `quality_at`."""
     parts = (table.where(run=number) for number in table.values("run"))
     return np.array([value(part, *which) for part in parts])
@@ -259,11 +259,13 @@ def mean_table(table: Table) -> Table:
     return Table(table.title, (*CURVE_COLUMNS, "deviation"), tuple(rows))
 
 
-def mean_height(table: Table, data: Cell, variant: Cell) -> float:
-    """Return the mean share of the exhaustive quality at ratios from 0.11 to 0.6."""
+def mean_height(
+    table: Table, data: Cell, variant: Cell, between: tuple[float, float] = _RANGE
+) -> float:
+    """Return the mean share of the exhaustive quality at ratios between two."""
     curve = table.where(data=data, variant=variant)
     shares: Float64Array = curve.column("quality") / curve.column("baseline")
-    at = np.linspace(*_RANGE, 50)
+    at = np.linspace(*between, 50)
     return float(np.interp(at, curve.column("ratio"), shares).mean())
 
 

@@ -48,9 +48,11 @@ writes it; every verdict comes from a check with a stated tolerance.
 | could not be tested | the data does not meet the premise |
 
 Errors of the paper's formulas stand in [errata.md](errata.md), the layout of `DIR` in
-[paper-data.md](paper-data.md). `make reproduce DATA=DIR` recomputes the page. `--scale paper` takes
-the paper's sizes where they differ: about a day of one core, 64 centroids (φ_Δ of 8064 dimensions),
-and for Figure 17 97.6 million vectors.
+[paper-data.md](paper-data.md). `make reproduce DATA=DIR` recomputes the page.
+`python -m paper --scale paper --data DIR --describe` takes the paper's sizes where they differ: φ_Δ
+of 64 centroids (8064 dimensions), and 10⁶ vectors for execution times, which take 9 GB of memory
+and 4.1 GB of disk; about a day of one core. Figure 17, 97.6 million vectors, wants a GPU
+(`fig17-100m --device cuda`).
 """
 
 
@@ -266,6 +268,8 @@ def _command(experiment: Experiment, result: Result) -> str:
         command += f" --seed {result.seed}"
     if _from_data(result):
         command += " --data DIR" + (" --describe" if "phi" in result.data else "")
+    if result.device != "cpu":
+        command += f" --device {result.device}"
     return f"`{command}`, {result.date[:10]}."
 
 

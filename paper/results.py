@@ -53,6 +53,8 @@ class Result:
         Of settings, seed and code; a result is used again while it and the files stay the same.
     files : dict of str to str
         Every file or folder that was looked for and its signature, empty where there was none.
+    device : str
+        Where it was computed: "cpu", or a GPU.
     """
 
     name: str
@@ -66,6 +68,7 @@ class Result:
     versions: dict[str, str]
     fingerprint: str
     files: dict[str, str] = field(default_factory=dict)
+    device: str = "cpu"
 
     def serves(self, mark: str, data: DataFolders) -> bool:
         """Tell whether a run with this fingerprint on this data would compute the same."""
@@ -134,6 +137,7 @@ def _compute(experiment: Experiment, run: Run, mark: str) -> Result:
         _versions(),
         mark,
         dict(run.data.asked),
+        run.device,
     )
 
 

@@ -148,7 +148,7 @@ def fig10(good):
 
 
 def codes(good):
-    return curves({"sum": 0.995 if good else 0.5, "pinv": 0.995 if good else 0.9})
+    return curves({"sum": 0.996 if good else 0.5, "pinv": 0.992 if good else 0.9})
 
 
 def power(good):

@@ -171,6 +171,11 @@ def test_command_describes_photographs_first(page, tmp_path):
     assert "`python -m paper made --scale small`, " in text
 
 
+def test_command_names_the_gpu_where_the_result_comes_from_one(page, tmp_path):
+    run_experiment(experiment("one"), "small", tmp_path / "out", device="cuda")
+    assert "`python -m paper one --scale small --device cuda`, " in page(experiment("one"), run=())
+
+
 def test_page_on_data_sets_is_not_replaced_by_one_without(page, embeddings, tmp_path):
     shown = experiment("real", reads=["wordnet-minilm"]), experiment("theory")
     before = page(*shown, data=embeddings)
@@ -257,3 +262,9 @@ def test_axes_of_quality_name_the_measure():
     panels = drawing.quality_figure(table).axes
     assert [panel.get_ylabel() for panel in panels] == ["mAP", "4-recall@4", LABELS["found"]]
     assert "exhaustive" in panels[0].get_legend_handles_labels()[1]
+
+
+def test_axes_of_ratios_begin_where_curves_do():
+    [panel, *_] = drawing.quality_figure(Table("t", CURVES, tuple(curves("WordNet")))).axes
+    assert panel.get_xscale() == "log"
+    assert panel.get_xlim() == (pytest.approx(0.19), 1)

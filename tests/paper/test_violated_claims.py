@@ -34,6 +34,32 @@ def test_what_cannot_be_tested_is_not_counted():
     assert all("premise fails" in each.numbers for each in untested)
 
 
+@pytest.mark.parametrize(("behind", "held"), [("sum", (False, False)), ("pinv", (True, False))])
+def test_constructions_that_differ_only_where_curves_rise_are_told_apart(behind, held):
+    level = curves({"sum": 1.0, "pinv": 1.0})
+    rows = tuple(
+        (*row[:3], 0.9 if row[1] == behind and row[2] <= 0.2 else 1.0, *row[4:])
+        for row in level.rows
+    )
+    names = "fig11-codes-symmetric", "fig12-codes-asymmetric"
+    found = [EXPERIMENTS[name].check(Table("t", level.columns, rows)).findings[0] for name in names]
+    assert tuple(finding.holds for finding in found) == held
+
+
+@pytest.mark.parametrize(("data", "counted"), [("Holidays", True), ("UKB", False)])
+def test_symmetric_codes_count_where_the_paper_makes_its_claim(data, counted):
+    table = curves({"sum": 0.9, "pinv": 0.95}, data=data)
+    assert EXPERIMENTS["fig11-codes-symmetric"].check(table).findings[0].of_paper is counted
+
+
+def test_random_units_of_several_matches_are_not_about_one():
+    table = MADE["fig05-matches-per-unit"](True)
+    many = tuple((*row[:7], 1.2, 1.2, row[9]) for row in table.rows)  # what chance gives
+    verdict = EXPERIMENTS["fig05-matches-per-unit"].check(Table("t", table.columns, many))
+    [finding] = [each for each in verdict.findings if "about one" in each.claim]
+    assert not finding.holds
+
+
 def test_collapsed_sums_are_not_compared():
     heights = {"random sum": 0.3, "random pinv": 0.3, "k-means sum": 0.1, "k-means pinv": 0.97}
     table = curves({**heights, "k-means sum, normalised": 0.9}, more=(0.9,))
