@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from memvec.cluster import _wire
-from memvec.cluster._ray_links import Messages, ShardActor
+from memvec.cluster._ray_links import Messages, ShardActor, reason_of
 from memvec.collection import Sought
 from memvec.guarantee import Request, Thresholds
 from memvec.matches import Matches
@@ -108,3 +108,12 @@ def test_thresholds_that_were_sent_before_are_the_same_object():
     assert one is again
     assert one is not other
     assert np.array_equal(other.slack, others.slack)
+
+
+def test_actor_that_could_not_be_made_says_why():
+    """As on a node where memvec is not installed; Ray tells it in the last line of many."""
+    told = "The actor died because of an error raised in its creation task, f()\n  File x\n"
+    missing = "ModuleNotFoundError: No module named 'memvec'"
+    assert reason_of(RuntimeError(told + missing + "\n")).endswith(f"task, f() {missing}")
+    assert reason_of(RuntimeError("The actor died.\n\tpid: 7")) == "The actor died."
+    assert reason_of(RuntimeError()) == "RuntimeError()"

@@ -160,6 +160,12 @@ class _Failures(NamedTuple):
     of_actor: tuple[type[Exception], ...]
 
 
+def reason_of(error: Exception) -> str:
+    """Return why an actor is gone in a line; where it was never made, what was raised instead."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+    return f"{lines[0]} {lines[-1]}" if "creation task" in lines[0] else lines[0]
+
+
 class RayLink:
     """The way to a shard that is an actor; a call that its death cut short is made again.
 
@@ -231,7 +237,7 @@ class RayLink:
                     raise cause from None
                 reason = str(cause)
             except self._failures.of_actor as error:
-                reason = str(error).splitlines()[0]
+                reason = reason_of(error)
                 method = _AGAIN.get(method, method)
             # A shard has that long from its death on, however long the call took before.
             end = end or time.monotonic() + _RESTART_SECONDS
