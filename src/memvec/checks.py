@@ -31,7 +31,7 @@ _NORMALISE_BLOCK_ROWS = 1024
 UNIT_NORM_TOLERANCE = 1e-6
 # A norm that was summed in any order is this near to 1 only where that of the fixed order is as
 # near as it must be: then nothing depends on the order.
-_SURELY_UNIT = UNIT_NORM_TOLERANCE - 1e-9
+SURELY_UNIT = UNIT_NORM_TOLERANCE - 1e-9
 # Rows that are said to have norm 1: float16 moves the norm of a row by less than this.
 _NORM_GIVEN = 1e-3
 _FLOAT32 = np.dtype(np.float32)
@@ -301,7 +301,7 @@ def _has_unit_rows(array: FloatArray) -> bool:
     for start in range(0, len(array), _NORMALISE_BLOCK_ROWS):
         block = array[start : start + _NORMALISE_BLOCK_ROWS].astype(np.float64)
         squares = np.einsum("ij,ij->i", block, block)
-        if not (np.abs(np.sqrt(squares) - 1.0) <= _SURELY_UNIT).all():
+        if not (np.abs(np.sqrt(squares) - 1.0) <= SURELY_UNIT).all():
             return False
     return True
 
@@ -332,7 +332,7 @@ def unit_queries(
 def _is_unit_row(row: Float32Array) -> bool:
     """Tell that a row surely has norm 1: float64, as the order of a float32 sum would matter."""
     wide = row.astype(np.float64)
-    return abs(float(wide.dot(wide)) - 1.0) <= _SURELY_UNIT
+    return abs(float(wide.dot(wide)) - 1.0) <= SURELY_UNIT
 
 
 def _refuse_other_norms(norms: Float64Array, first_row: int, name: str, where: str) -> None:

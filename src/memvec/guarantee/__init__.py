@@ -19,7 +19,7 @@ from memvec.guarantee._family import ThresholdFamily
 from memvec.guarantee._known_ranks import known_ranks
 from memvec.guarantee._live import LiveRate
 from memvec.guarantee._measurement import Asked, Health, Measurement
-from memvec.guarantee._monitor import Monitor, Watched
+from memvec.guarantee._monitor import NOTHING_CHOSEN, Chosen, Monitor, Watched
 from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._null_law import NullLaw, Significance, significance, uniform_tail
 from memvec.guarantee._plan import Plan, complete_plan
@@ -32,6 +32,7 @@ from memvec.guarantee._thresholds import Thresholds
 
 __all__ = [
     "FALSE_ALARMS",
+    "NOTHING_CHOSEN",
     "RESERVE_SHARE",
     "SOLVED",
     "Asked",
@@ -39,6 +40,7 @@ __all__ = [
     "CalibrationTable",
     "Cascade",
     "Certificate",
+    "Chosen",
     "Draw",
     "Drift",
     "DriftWatch",

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -38,7 +38,10 @@ _DRAWN = 3
 _MOST_HITS = 1024
 _MOST_QUESTIONS = 8
 _MOST_TALLIES = 64
-_NOTHING: tuple[list[int], list[int]] = [], []
+# Which queries to look at, and which to compare.
+Chosen: TypeAlias = tuple[list[int], list[int]]
+#: Of nearly every single query.
+NOTHING_CHOSEN: Chosen = [], []
 
 
 class Watched(Protocol):
@@ -153,7 +156,7 @@ class Monitor:
         self._tallies: dict[Asked, LiveTally] = {}
         self._contradicted: dict[Asked, tuple[float, float]] = {}
 
-    def count(self, n_queries: int, share: float = 0.0) -> tuple[list[int], list[int]]:
+    def count(self, n_queries: int, share: float = 0.0) -> Chosen:
         """Count queries; return which of them to look at, and which to compare.
 
         One in twelve is looked at, of large batches one in six, and where the last ones are
@@ -166,7 +169,7 @@ class Monitor:
             before = self._owed
             self._owed = owed = before + share * n_queries
             if stop <= self._next and owed < 1.0:
-                return _NOTHING
+                return NOTHING_CHOSEN
             chosen: list[int] = []
             compared: list[int] = []
             every = self._every if n_queries < _LARGE_BATCH else min(self._every, _IN_BATCHES)
@@ -314,9 +317,14 @@ class Monitor:
             self._warned = True
         warnings.warn(message, DriftWarning, stacklevel=_depth_of_caller())
 
+    @property
+    def has_news(self) -> bool:
+        """Whether anything is known against certificates."""
+        return self.drifted or bool(self._contradicted)
+
     def marked(self, certificate: Certificate, asked: Asked | None = None) -> Certificate:
         """Return a certificate that says what is known against it."""
-        if not self.drifted and not self._contradicted:
+        if not self.has_news:
             return certificate
         drifted = self.drifted and certificate.natural
         live = None if asked is None else self._contradicted.get(asked)

@@ -21,6 +21,8 @@ _RUN_LENGTH = 64
 
 # Shadow queries may take this share of the time, and be this share of the queries.
 _SHADOW_TIME = _MOST_SHADOWS = 0.02
+# What a comparison takes however few vectors there are, in nanoseconds.
+_LEAST_COMPARISON = 150e3
 # What a scan takes for each vector besides reading it, in nanoseconds.
 _EACH = 10.0
 _FLOAT_BYTES, _WORD_BYTES = 4, 8
@@ -188,5 +190,5 @@ def shadow_share(microseconds: float | None, n_vectors: int, dim: int) -> float:
     """
     costs = MachineCosts()
     search = costs.query if microseconds is None else 1e3 * microseconds
-    scan = max(1, n_vectors) * costs.row(dim * _FLOAT_BYTES)
+    scan = max(_LEAST_COMPARISON, n_vectors * costs.row(dim * _FLOAT_BYTES))
     return min(_MOST_SHADOWS, _SHADOW_TIME * search / scan)

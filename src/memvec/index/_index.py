@@ -60,6 +60,7 @@ from memvec.search import (
     Explanation,
     Grouping,
     Hits,
+    PreparedRanges,
     SelfJoin,
     SimilarPairs,
     Source,
@@ -87,10 +88,16 @@ from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray, RowType
 
 
 class _Live(NamedTuple):
-    """What searches use and what they leave behind; a new calibration replaces both."""
+    """What searches use and what they leave behind; a new calibration replaces all."""
 
     parts: IndexParts
     monitor: Monitor
+    prepared: PreparedRanges
+
+    @classmethod
+    def of(cls, parts: IndexParts, monitor: Monitor) -> _Live:
+        """Return them before the first search."""
+        return cls(parts, monitor, PreparedRanges(parts.design.dim))
 
 
 class Index:
@@ -112,8 +119,8 @@ class Index:
 
     def __init__(self, parts: IndexParts, path: Path | None = None) -> None:
         made = parts.design
-        # Both lie here alone, so that one assignment replaces what searches use.
-        self._live = _Live(parts, Monitor(made.config.seed))
+        # All lie here alone, so that one assignment replaces what searches use.
+        self._live = _Live.of(parts, Monitor(made.config.seed))
         self._path = path
         # What the folder holds; a new calibration is in memory alone.
         self._saved = None if path is None else parts
@@ -338,9 +345,15 @@ class Index:
         [0, 1]
         """
         where = "Index.range_search"
+        live, question = self._live, (similarity, radius, miss_rate, guarantee, confidence)
+        known = threads is None or (type(threads) is int and threads > 0)
+        if known and threshold is None and units is None and shadow is None:
+            hits = live.prepared.hits(queries, question, self._shadow)
+            if hits is not None:
+                return hits
+        parts, monitor, prepared = live
         rows, threads = self._rows(queries, where, batch=True), checks.threads(threads, where)
         level = self._level(similarity, radius, where)
-        parts, monitor = self._live
         request = parts.promises.default.replaced(miss_rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
             cascade = parts.units.cascade
@@ -349,6 +362,9 @@ class Index:
             return _hits(found, promise_of_selection(everything, level), parts)
         share = self._shadow if shadow is None else share_of_queries(shadow, where)
         plan = parts.promises.for_range(level, request, where)
+        if parts.moved is None:
+            cascade = parts.units.cascade
+            prepared.keep(question, parts, cascade, monitor, level, plan, request)
         found = find_range(parts, rows, level, plan, threads)
         certificate = observe_range(parts, monitor, rows, found, plan, request, share)
         return _hits(found, certificate, parts)
@@ -429,7 +445,7 @@ class Index:
         rows, threads = self._asked(queries, threads, where)
         k = min(checks.integer(k, "k", where), len(self))
         rate = rate_of_recall(miss_rate, target_recall, where)
-        parts, monitor = self._live
+        parts, monitor, _ = self._live
         request = parts.promises.default.replaced(rate, guarantee, confidence, where)
         if threshold is not None or units is not None:
             cascade = parts.units.cascade
@@ -963,14 +979,14 @@ class Index:
         'queries'
         """
         where = "Index.recalibrate"
-        parts, monitor = self._live
+        parts, monitor, _ = self._live
         rows = monitor.recent_rows(self.dim)
         if queries is not None:
             rows = self._rows(queries, where)
         made = recalibrated(parts, rows, progress, where)
         seed, recent = self.config.seed, monitor.recent
         recent.remember([Draw.of(row, seed).digest for row in rows])
-        self._live = _Live(made, Monitor(seed, recent))
+        self._live = _Live.of(made, Monitor(seed, recent))
         default = made.promises.default
         plan = made.range_plan(made.design.similarity, default, where)
         return plan.in_metric(made.design.metric).certificate

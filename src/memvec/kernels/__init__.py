@@ -13,12 +13,14 @@ from memvec.kernels._cascade import (
     UNIT_STAGE,
     search_codes,
 )
+from memvec.kernels._code_tests import CodeTests
 from memvec.kernels._codes import WORD, balance_rows, disagreement, encode_rows, quantise_query
 from memvec.kernels._cuda import cuda_source
 from memvec.kernels._fine import encode_fine, fine_limit, fine_queries, members_by_fine_codes
 from memvec.kernels._lines import stage_lines
 from memvec.kernels._nearby import nearest_of_groups, second_of_units
 from memvec.kernels._nearest import try_units
+from memvec.kernels._packed import Packed
 from memvec.kernels._place import private_folder
 from memvec.kernels._query_blocks import (
     ALL_ALLOWED,
@@ -72,6 +74,8 @@ __all__ = [
     "THREADS",
     "UNIT_STAGE",
     "WORD",
+    "CodeTests",
+    "Packed",
     "Room",
     "RowBlocks",
     "StoredRows",

@@ -19,11 +19,14 @@ from memvec.kernels._cascade import (
     UNIT_STAGE,
     quantised_queries,
 )
+from memvec.kernels._code_tests import CodeTests
 from memvec.kernels._codes import disagreements
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._fine import fine_queries, members_by_fine_codes
 from memvec.kernels._lines import ANY_SIMILARITY, reach, shifted, whole_half
+from memvec.kernels._packed import unpacked
 from memvec.kernels._passing import STRIDE, WHOLE, append_ones
+from memvec.kernels._rotation import framed_queries
 from memvec.kernels._runs import BLOCK, members_by_codes, pass_runs, tests_whole_codes
 from memvec.kernels._scores import ask_for_row, pair_scale, row_scale, scaled, widened_rows
 from memvec.kernels._search import MATCH_SLACK, keep_allowed, sort_hits
@@ -428,32 +431,10 @@ def nearest_codes(
     queries,
     plain,
     tested,
-    frames,
     cuts,
     slack,
-    flips,
-    steps,
-    top,
-    gain,
-    top_blocks,
-    top_scales,
-    group_offsets,
-    unit_runs,
-    unit_scales,
-    n_tested,
-    run_offsets,
-    run_rows,
-    homes,
-    largest_run,
-    prefix,
-    scale_ranges,
-    codes,
-    code_scales,
-    shifts,
-    fine,
+    tests,
     vectors,
-    scales,
-    keys,
     allowed,
     heaps,
     bounds,
@@ -475,6 +456,39 @@ def nearest_codes(
         The k best scores of each query, the lowest first: those known elsewhere, −∞ where there are
         fewer. Hits are those that are at least as near as the k-th of them.
     """
+    (
+        mean,
+        flips,
+        steps,
+        top,
+        gain,
+        top_blocks,
+        top_scales,
+        group_offsets,
+        unit_runs,
+        unit_scales,
+        n_tested,
+        run_offsets,
+        run_rows,
+        _,
+        largest_run,
+        prefix,
+        scale_ranges,
+        codes,
+        code_scales,
+        top_shifts,
+        unit_shifts,
+        run_scales,
+        run_shifts,
+        code_shifts,
+        fine_flips,
+        fine_codes,
+        fine_scales,
+        noise,
+        n_levels,
+        scales,
+        keys,
+    ) = unpacked(tests, CodeTests)
     n_queries, n_units, n_groups = (
         queries.shape[0],
         run_offsets.shape[0] - 1,
@@ -486,10 +500,9 @@ def nearest_codes(
         top_blocks.shape[1],
     )
     n_top, top_stage = (n_groups, GROUP_STAGE) if n_groups > 0 else (n_tested, UNIT_STAGE)
-    planes, sums, squares = quantised_queries(tested, flips, steps, top)
+    centred, frames = framed_queries(tested, mean)
+    planes, sums, squares = quantised_queries(centred, flips, steps, top)
     exact_queries = widened_rows(queries)
-    top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
-    fine_flips, fine_codes, fine_scales, noise, n_levels = fine
     has_fine = fine_codes.shape[0] > 0
     entries, fine_offsets, fine_steps = fine_queries(
         plain if has_fine else plain[:0], fine_flips, n_levels

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from memvec.kernels._bits import room
+from memvec.kernels._code_tests import CodeTests
 from memvec.kernels._codes import WORD, quantise_query
 from memvec.kernels._compile import fast_kernel
 from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
 from memvec.kernels._lines import framed_lines, highest, stage_lines, whole_half
+from memvec.kernels._packed import unpacked
 from memvec.kernels._passing import STRIDE, WHOLE
-from memvec.kernels._rotation import rotate
+from memvec.kernels._rotation import framed_queries, rotate
 from memvec.kernels._runs import (
     BLOCK,
     members_by_codes,
@@ -18,7 +20,7 @@ from memvec.kernels._runs import (
     rows_of_slots,
     tests_whole_codes,
 )
-from memvec.kernels._scores import row_scale, widened_rows
+from memvec.kernels._scores import are_unit_rows, row_scale, widened_rows
 from memvec.kernels._search import keep_allowed, keep_matches, sort_hits
 
 # The stages whose slack is set: groups, units, first words of members, whole codes of members, fine
@@ -56,34 +58,13 @@ def search_codes(
     queries,
     plain,
     tested,
-    frames,
     similarity,
     tested_at,
     slack,
-    flips,
-    steps,
-    top,
-    gain,
-    top_blocks,
-    top_scales,
-    group_offsets,
-    unit_runs,
-    unit_scales,
-    n_tested,
-    run_offsets,
-    run_rows,
-    homes,
-    largest_run,
-    prefix,
-    scale_ranges,
-    codes,
-    code_scales,
-    shifts,
-    fine,
+    tests,
     vectors,
-    scales,
-    keys,
     allowed,
+    unchecked,
     bounds,
     ids,
     scores,
@@ -104,61 +85,62 @@ def search_codes(
     plain : IN float32 (n_queries, dim)
         The same as unit rows.
     tested : IN float32 (n_queries, tested_dim)
-        The queries as the stages see them: projected, or as unit rows.
-    frames : IN float32 (n_queries, 2) or (0, 2)
-        Of `centre_queries`, where vectors are centred.
+        The queries as the stages see them, before they are centred: projected, or as unit rows.
     similarity : IN float64
         What exact scores are compared with.
     tested_at : IN float32 (n_lines,)
         The similarities that the stages test at.
     slack : IN float32 (N_STAGES, n_lines)
         Infinity passes everything.
-    flips, steps, top : IN
-        Of `rotate` and `quantise_query`.
-    gain : IN float32
-        What Σ sᵢvᵢ of an inner product 1 is, for a code of scale 1.
-    top_blocks : IN uint64 (n_blocks, n_top_words, BLOCK)
-    top_scales : IN float32 (n_blocks * BLOCK,)
-        Codes of the groups, or of the units where there are no groups.
-    group_offsets : IN int64 (n_groups + 1,)
-        Group g holds the units from ``group_offsets[g]`` on; one entry where there are no groups.
-    unit_runs : IN uint64 (n_tested * n_unit_words,)
-        Codes of the units, word by word inside each group; empty without groups.
-    unit_scales : IN float32 (n_tested,)
-    n_tested : IN int
-        Units from this one on are visited without a test.
-    run_offsets : IN int64 (n_units + 1,)
-        Unit u holds the slots from ``run_offsets[u]`` on: its members, and guests from other units.
-    run_rows : IN int32 (n_slots,) or (0,)
-        The row of each slot, and −1 − row for a guest; slots are rows where it is empty.
-    homes : IN int32 (n_vectors,) or (0,)
-        The unit that each row is a member of.
-    largest_run : IN int
-        Of the slots of a unit, and of the units of a group.
-    prefix : IN uint64 (n_slots * n_prefix,)
-        The first words of the members' codes, word by word inside each unit.
-    scale_ranges : IN float32 (STAGES_BEFORE_FINE, 2)
-        The least and the largest scale of each stage's codes. First words of members have one scale
-        for all: whole numbers are compared then.
-    codes : IN uint64 (n_vectors, n_words)
-    code_scales : IN float32 (n_vectors,)
-    shifts : IN five float32 arrays, each by what it is of, or (0,)
-        Shifts of `top_blocks` and of units; scales and shifts of the first words, one for each
-        unit; shifts of whole codes. All are empty where vectors are not centred.
-    fine : IN tuple
-        Of fine codes: flips of the rotation, codes and scales of `encode_fine` (no rows where there
-        are none), the standard deviation of an estimate, and the number of levels.
-    vectors, scales : IN
+    tests : IN int
+        The address of `CodeTests`.
+    vectors : IN
         Of `collect_matches`.
-    keys : IN int64 (n_vectors,)
     allowed : IN bool (n_keys,) or (0,)
         Of `is_allowed`. It is tested between the first words of members and their whole codes: a
         look at it takes less time than a whole code.
+    unchecked : IN bool
+        Whether rows may have another norm than 1. If one has, nothing is searched: −1 is returned.
     bounds : OUT int64 (n_queries + 1,)
     ids : OUT int64 (capacity,)
     scores : OUT float64 (capacity,)
     counts : OUT int64 (n_queries, N_COUNTS)
     """
+    (
+        mean,
+        flips,
+        steps,
+        top,
+        gain,
+        top_blocks,
+        top_scales,
+        group_offsets,
+        unit_runs,
+        unit_scales,
+        n_tested,
+        run_offsets,
+        run_rows,
+        homes,
+        largest_run,
+        prefix,
+        scale_ranges,
+        codes,
+        code_scales,
+        top_shifts,
+        unit_shifts,
+        run_scales,
+        run_shifts,
+        code_shifts,
+        fine_flips,
+        fine_codes,
+        fine_scales,
+        noise,
+        n_levels,
+        scales,
+        keys,
+    ) = unpacked(tests, CodeTests)
+    if unchecked and not are_unit_rows(plain):
+        return -1
     n_queries, n_words = queries.shape[0], codes.shape[1]
     n_units, n_slots = run_offsets.shape[0] - 1, run_offsets[-1]
     n_prefix = prefix.shape[0] // n_slots
@@ -168,11 +150,10 @@ def search_codes(
         top_blocks.shape[1],
     )
     n_top, top_stage = (n_groups, GROUP_STAGE) if n_groups > 0 else (n_tested, UNIT_STAGE)
-    planes, sums, squares = quantised_queries(tested, flips, steps, top)
+    centred, frames = framed_queries(tested, mean)
+    planes, sums, squares = quantised_queries(centred, flips, steps, top)
     exact_queries = widened_rows(queries)
     at, weights = framed_lines(tested_at, frames, n_queries, gain)
-    top_shifts, unit_shifts, run_scales, run_shifts, code_shifts = shifts
-    fine_flips, fine_codes, fine_scales, noise, n_levels = fine
     has_fine = fine_codes.shape[0] > 0
     entries, fine_offsets, fine_steps = fine_queries(
         plain if has_fine else plain[:0], fine_flips, n_levels

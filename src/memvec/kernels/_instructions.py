@@ -26,8 +26,9 @@ from memvec.kernels._bits import (
     room,
     widened,
 )
+from memvec.kernels._packed import field_types, unpacked
 
-_FLOAT, _INT32 = ir.FloatType(), ir.IntType(32)
+_FLOAT, _INT32, _NUMBER = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 # Bytes that arrays of kernels begin at a multiple of: a cache line, and the widest register.
 _ALIGNED = 64
 
@@ -136,10 +137,67 @@ def _as_bits(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     return impl_ret_borrowed(context, builder, signature.return_type, view._getvalue())
 
 
+def _fields_of(kind: Any) -> Any:
+    """Return the type of a named tuple as a kernel has it unpacked."""
+    fields = [
+        types.Array(getattr(types, field.dtype), field.n_dims, "C")
+        if field.n_dims
+        else getattr(types, field.dtype)
+        for field in field_types(kind)
+    ]
+    return types.NamedTuple(fields, kind)
+
+
+@type_callable(unpacked)
+def _type_unpacked(context: Any) -> Any:
+    def typed(address: Any, kind: Any) -> Any:
+        return _fields_of(kind.instance_class)(types.intp, kind)
+
+    return typed
+
+
+@lower_builtin(unpacked, types.intp, types.NamedTupleClass)
+def _unpacked(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    table = builder.inttoptr(arguments[0], _NUMBER.as_pointer())
+    place, fields = 0, []
+
+    def word() -> Any:
+        nonlocal place
+        place += 1
+        return builder.load(builder.gep(table, [_NUMBER(place - 1)]))
+
+    for kind in signature.return_type:
+        if isinstance(kind, types.Array):
+            address, shape = word(), [word() for _ in range(kind.ndim)]
+            fields.append(_array_at(context, builder, kind, address, shape))
+        elif kind == types.float32:
+            fields.append(builder.fptrunc(builder.bitcast(word(), ir.DoubleType()), _FLOAT))
+        else:
+            fields.append(word())
+    return context.make_tuple(builder, signature.return_type, fields)
+
+
+def _array_at(context: Any, builder: Any, kind: Any, address: Any, shape: Any) -> Any:
+    """Return an array of the memory at an address, whose references are not counted."""
+    view = context.make_array(kind)(context, builder)
+    size = context.get_abi_sizeof(context.get_data_type(kind.dtype))
+    strides = [_NUMBER(size)]
+    for length in shape[:0:-1]:
+        strides.insert(0, builder.mul(strides[0], length))
+    populate_array(
+        view,
+        data=builder.inttoptr(address, view.data.type),
+        shape=shape,
+        strides=strides,
+        itemsize=_NUMBER(size),
+        meminfo=None,
+    )
+    return view._getvalue()
+
+
 # Eight float64 fill the widest vector register.
 _LANES = 8
 _DOUBLES = ir.VectorType(ir.DoubleType(), _LANES)
-_NUMBER = ir.IntType(64)
 # What LLVM calls eight numbers of a type, and the bytes that they are aligned to.
 _EIGHTS = {"double": ("v8f64", 4), "float": ("v8f32", 4), "i16": ("v8i16", 2), "i8": ("v8i8", 1)}
 

@@ -93,6 +93,17 @@ def centre_queries(queries, mean, tested, frames):
 
 
 @kernel
+def framed_queries(queries, mean):
+    """Return what `centre_queries` fills: nothing to frame where `mean` is empty."""
+    if mean.shape[0] == 0:
+        return queries, room((0, 2), np.float32)
+    tested = room(queries.shape, np.float32)
+    frames = room((queries.shape[0], 2), np.float32)
+    centre_queries(queries, mean, tested, frames)
+    return tested, frames
+
+
+@kernel
 def rotate_rows(vectors, flips, rotated):
     """Rotate every row; the arguments are those of `rotate`, with one row a vector."""
     scratch = room(rotated.shape[1], np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from memvec.checks import SURELY_UNIT
 from memvec.kernels._bits import (
     has_scales,
     lane_products,
@@ -48,6 +49,23 @@ def widened_rows(rows):
         for j in range(rows.shape[1]):
             wide[i, j] = widened(rows[i, j])
     return wide
+
+
+@fast_kernel
+def are_unit_rows(rows):
+    """Tell whether all rows surely have norm 1, in whatever order their squares are summed.
+
+    Parameters
+    ----------
+    rows : IN float32 (n_rows, dim)
+    """
+    for i in range(rows.shape[0]):
+        square = 0.0
+        for j in range(rows.shape[1]):
+            square += np.float64(rows[i, j]) * np.float64(rows[i, j])
+        if not abs(square - 1.0) <= SURELY_UNIT:  # nor NaN
+            return False
+    return True
 
 
 @kernel

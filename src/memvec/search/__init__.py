@@ -18,6 +18,7 @@ from memvec.search._join_results import (
 )
 from memvec.search._nearest import find_nearest
 from memvec.search._plain_rows import PlainRows, scan_rows
+from memvec.search._prepared import PreparedRanges
 from memvec.search._searcher import (
     Scope,
     Target,
@@ -72,6 +73,7 @@ __all__ = [
     "IdArray",
     "Pairs",
     "PlainRows",
+    "PreparedRanges",
     "Scope",
     "Searched",
     "Select",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from memvec.kernels import (
     STAGES_BEFORE_FINE,
     UNIT_STAGE,
     WORD,
+    CodeTests,
+    Packed,
     Room,
     StoredRows,
     calibrate_codes,
@@ -278,14 +280,11 @@ class CodeUnits:
         allowed: BoolArray = ALL_ALLOWED,
     ) -> Matches:
         """Return the matches of all queries."""
-        at, slack = _of_all_stages(thresholds)
-        arrays = self._searched
+        asked = self.asked(similarity, thresholds)
         search: Callable[..., int] = search_codes
 
         def some(rows: Float32Array, room: Room) -> int:
-            stored = self.vectors.queries(rows)
-            framed = self._framed(rows)
-            return search(stored, rows, *framed, similarity, at, slack, *arrays, allowed, *room)
+            return search(*self._seen(rows), *asked, allowed, False, *room)
 
         return search_blocks(some, queries, room_for(similarity, len(self.units.vectors)), threads)
 
@@ -311,18 +310,23 @@ class CodeUnits:
             Those found here are put in.
         """
         slack = np.ascontiguousarray(_of_all_stages(thresholds)[1][:, 0])
-        arrays, visit = self._searched, cast(Callable[..., int], nearest_codes)
+        asked = cuts, slack, *self._searched, allowed
+        visit: Callable[..., int] = nearest_codes
 
         def some(chosen: IntArray, room: Room) -> int:
             block = slice(chosen[0], chosen[-1] + 1)
             rows, heaps = queries[block], best[block].copy()
-            stored, framed = self.vectors.queries(rows), self._framed(rows)
-            found = visit(stored, rows, *framed, cuts, slack, *arrays, allowed, heaps, *room)
+            found = visit(*self._seen(rows), *asked, heaps, *room)
             if found <= len(room[1]):  # else it is asked again
                 best[block] = heaps
             return found
 
         return search_blocks(some, np.arange(len(queries)), 0, threads)
+
+    def _seen(self, queries: Float32Array) -> tuple[Float32Array, ...]:
+        """Return queries as they are scored, as unit rows, and as the tests see them."""
+        tested = queries if self.centring else self.units.as_tested(queries)
+        return self.vectors.queries(queries), queries, tested
 
     def _framed(self, queries: Float32Array) -> tuple[Float32Array, Float32Array]:
         """Return queries as the tests see them, and their frames where vectors are centred."""
@@ -349,25 +353,59 @@ class CodeUnits:
         of_units = self.unit_runs, self.unit_scales
         return self.top_blocks, self.top_scales, offsets, *of_units, n_tested
 
-    @cached_property
+    @property
+    def tests_unit_rows(self) -> bool:
+        """Whether queries are tested and scored as unit rows, all three alike."""
+        return self.vectors.is_plain and (self.units.projection is None or bool(self.centring))
+
+    def asked(self, similarity: float, thresholds: Thresholds) -> tuple[object, ...]:
+        """Return what `search_codes` is given of a question, in the order of its arguments."""
+        return similarity, *_of_all_stages(thresholds), *self._searched
+
+    @property
     def _searched(self) -> tuple[object, ...]:
-        """What the kernel is given for every search, in its order."""
-        units = self.units
-        return (
-            *self._encoding,
-            *self._unit_tests,
-            units.run_offsets,
-            units.run_rows,
-            units.homes,
-            units.largest_run,
-            self.prefix,
-            self._scale_ranges,
-            self.codes,
-            self.code_scales,
-            self.centring.arrays,
-            self._fine_tests,
-            *units.vectors.for_kernel,
-            units.keys,
+        """What kernels search, in the order of their arguments."""
+        return self.packed.address, self.vectors.for_kernel[0]
+
+    @cached_property
+    def packed(self) -> Packed[CodeTests]:
+        """The tests as kernels read them."""
+        units, space, fine, centring = self.units, self.space, self.fine, self.centring
+        centred = units.projection if centring else None
+        return Packed(
+            CodeTests(
+                mean=np.empty(0, dtype=np.float32) if centred is None else centred.mean,
+                flips=space.flips,
+                steps=space.steps,
+                top=space.top,
+                gain=space.gain,
+                top_blocks=self.top_blocks,
+                top_scales=self.top_scales,
+                group_offsets=units.group_offsets,
+                unit_runs=self.unit_runs,
+                unit_scales=self.unit_scales,
+                n_tested=units.n_tested,
+                run_offsets=units.run_offsets,
+                run_rows=units.run_rows,
+                homes=units.homes,
+                largest_run=units.largest_run,
+                prefix=self.prefix,
+                scale_ranges=self._scale_ranges,
+                codes=self.codes,
+                code_scales=self.code_scales,
+                top_shifts=centring.top_shifts,
+                unit_shifts=centring.unit_shifts,
+                run_scales=centring.run_scales,
+                run_shifts=centring.run_shifts,
+                code_shifts=centring.code_shifts,
+                fine_flips=fine.flips,
+                fine_codes=fine.codes,
+                fine_scales=fine.scales,
+                noise=fine.noise,
+                n_levels=fine.n_levels,
+                scales=self.vectors.for_kernel[1],
+                keys=units.keys,
+            )
         )
 
     @property

@@ -168,20 +168,15 @@ class Hits:
         metadata: list[dict[str, Any]] | None = None,
         vectors: Float32Array | None = None,
     ) -> None:
-        # All at once: field by field, as dataclasses do it, takes a microsecond of every search.
-        vars(self).update(
-            offsets=offsets,
-            ids=ids,
-            scores=scores,
-            certificate=certificate,
-            spent=spent,
-            searched=searched,
-        )
+        # As dataclasses do it, this takes a microsecond of every search; by `update`, half of one.
+        own = vars(self)
+        own["offsets"], own["ids"], own["scores"] = offsets, ids, scores
+        own["certificate"], own["spent"], own["searched"] = certificate, spent, searched
         # The class has None for both.
         if metadata is not None:
-            vars(self)["metadata"] = metadata
+            own["metadata"] = metadata
         if vectors is not None:
-            vars(self)["vectors"] = vectors
+            own["vectors"] = vectors
 
     @property
     def work(self) -> Work:
@@ -212,7 +207,7 @@ class Hits:
     @property
     def counts(self) -> IntArray:
         """The number of matches of each query, shape (n_queries,)."""
-        return np.diff(self.offsets)
+        return self.offsets[1:] - self.offsets[:-1]  # np.diff takes 2 µs
 
     def with_p_values(self, values: Float64Array) -> Hits:
         """Return the same hits with p-values that were computed elsewhere."""

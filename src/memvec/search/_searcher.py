@@ -12,6 +12,7 @@ from memvec import checks
 from memvec.guarantee import (
     Asked,
     Certificate,
+    Chosen,
     Measurement,
     Monitor,
     Plan,
@@ -144,16 +145,35 @@ def observe_range(
     share : float
         Of the queries, to be compared with the exhaustive search.
     """
-    certificate = plan.certificate
-    plain = not certificate.complete and not target.filtered
-    looked_at, compared = monitor.count(len(rows), share if plain else 0.0)
+    watched = is_watched(target, plan)
+    chosen = monitor.count(len(rows), share if watched else 0.0)
+    return note_range(target, monitor, chosen, rows, found, plan, request)
+
+
+def is_watched(target: Target, plan: Plan) -> bool:
+    """Tell whether answers may miss something, and more than a filter does."""
+    return not plan.certificate.complete and not target.filtered
+
+
+def note_range(
+    target: Target,
+    monitor: Monitor,
+    chosen: Chosen,
+    rows: Float32Array,
+    found: Matches,
+    plan: Plan,
+    request: Request,
+) -> Certificate:
+    """Look at the queries that were chosen, and return the certificate; see `observe_range`."""
+    looked_at, compared = chosen
+    certificate, watched = plan.certificate, is_watched(target, plan)
     similarity = certificate.similarity
     if looked_at:
         question = None
-        if plain and certificate.natural and similarity is not None:
+        if watched and certificate.natural and similarity is not None:
             question = target.watched(similarity, request)
         monitor.look_at(looked_at, rows, found, question)
-    if not plain or similarity is None:
+    if not watched or similarity is None:
         return certificate
     asked = Asked(similarity, request.allowed, certificate.level)
     if compared:
