@@ -72,7 +72,9 @@ class Cache(Generic[Key, Value]):
     @property
     def keys(self) -> list[Key]:
         """Of all that is kept, what was used longest ago first."""
-        return list(self._entries)
+        # An OrderedDict looks each key up as it is read, and others must not change it meanwhile.
+        with self._lock:
+            return list(self._entries)
 
     @property
     def n_bytes(self) -> int:
