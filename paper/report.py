@@ -47,8 +47,8 @@ writes it; every verdict comes from a check with a stated tolerance.
 | illustrated | the data is made up: nothing is reproduced, whatever holds |
 | could not be tested | the data does not meet the premise |
 
-Each item lists the set-ups and rules that were also tried. Rules of Figures 4, 5, 10, 11 and 12 were
-made stricter after their outcomes were known.
+Each item lists the set-ups and rules that were also tried. Rules of Figures 4, 5, 10, 11 and 12
+were made stricter after their outcomes were known.
 
 Errors of the paper's formulas stand in [errata.md](errata.md), the layout of `DIR` in
 [paper-data.md](paper-data.md). `make reproduce DATA=DIR` recomputes the page.
