@@ -61,7 +61,7 @@ def test_unreadable_files_are_reported_and_skipped(photos, model):
     assert "cannot identify image file" in reasons["a-text.jpg"]
     assert "cannot be read as a photograph" in reasons["b-half.png"]
     assert "1 x 1 pixels" in reasons["c-tiny.png"]
-    assert "shows nothing" in reasons["d-black.png"]
+    assert "No keypoint was found" in reasons["d-black.png"]
     assert reasons["e-gone.png"] == "No such file or directory"
     assert len(described.paths) == 6
     assert list(described.notes.values()) == [("CMYK converted to RGB",)]

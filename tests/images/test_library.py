@@ -187,7 +187,7 @@ def test_photo_that_cannot_be_read_cannot_be_asked(library, tmp_path):
 def test_photo_without_keypoints_is_named(library, tmp_path):
     Image.new("RGB", (60, 40)).save(tmp_path / "plain.png")
     with pytest.raises(
-        FileFormatError, match=r"plain\.png cannot be described: The photograph show"
+        FileFormatError, match=r"plain\.png cannot be described: No keypoint was found"
     ):
         library.search(tmp_path / "plain.png")
 
