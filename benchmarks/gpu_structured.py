@@ -19,8 +19,8 @@ from memvec.search import SimilarPairs
 _BLOCK = 1 << 16
 #: Members of a random unit: of more, units pass a tenth of the tests and above.
 RANDOM_SIZE = 2
-#: Rows whose pairs are counted exactly, and queries that are asked one by one.
-SAMPLE, SINGLE_QUERIES = 2000, 200
+#: Rows whose pairs are counted exactly, queries of a batch, and queries that are asked one by one.
+SAMPLE, BATCH, SINGLE_QUERIES = 2000, 10_000, 200
 HEADER = [
     *("units", "of", "build, s", "self-join, s", "pairs", "found of them"),
     *("one query, p50, ms", "batch, queries a second", "codes a query"),
@@ -119,7 +119,7 @@ def _measured(
     index.range_search(np.ones(data.dim), similarity)  # solves the plan
     join, pairs = synchronised(lambda: list(index.iter_self_join(similarity, progress=False)))
     n_pairs = sum(len(some.left) for some in pairs)
-    asked = data[slice(0, min(data.n_rows, 10_000))]
+    asked = data[slice(0, min(data.n_rows, BATCH))]
     found = _found(index, asked[:SAMPLE], pairs, similarity)
     hits = index.range_search(asked, similarity, shadow=0.0)
     batch, _ = synchronised(lambda: index.range_search(asked, similarity, shadow=0.0))

@@ -32,6 +32,7 @@ def test_benchmark_of_structured_vectors_prints_its_table(card, monkeypatch, cap
     monkeypatch.setattr(_build, "_LEAST_CLUSTERED", 1000)
     monkeypatch.setattr(_clusters, "_CLUSTER_ROWS", 500)
     monkeypatch.setattr(gpu_structured, "SAMPLE", 100)
+    monkeypatch.setattr(gpu_structured, "BATCH", 200)
     monkeypatch.setattr(gpu_structured, "SINGLE_QUERIES", 3)
     gpu_structured.run(3000, 64, 0.8, (8,), "cuda")
     rows = [
