@@ -288,7 +288,7 @@ def test_reader_works_in_a_folder_that_cannot_be_written(path, vectors):
     with memvec.open(path, dim=DIM) as writer:
         writer.add(vectors[:10])
     program = (
-        "import memvec, os, sys\n"
+        "import memvec, os, sys, urllib.parse\n"
         "memvec.open, memvec.MemvecError  # imported before the rights to read them are gone\n"
         "if os.geteuid() == 0: os.setuid(65534)\n"
         "with memvec.open(sys.argv[1], read_only=True) as reader: print(len(reader))\n"
