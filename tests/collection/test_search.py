@@ -391,3 +391,35 @@ def test_random_layouts_equal_brute_force(quick_path, seed, n, k, similarity):
         assert rows_of(hits) == [twin.range(query, similarity) for query in queries]
         top = collection.search(queries, k, guarantee="exact")
         assert top_of(top) == [twin.best(query, k) for query in queries]
+
+
+def test_what_questions_found_out_is_told_again_and_goes_with_the_state(path, vectors):
+    """A second answer has the certificate of the first; a change makes another one."""
+    with memvec.open(path, dim=DIM, seal_at=0, miss_rate=0.05) as made:
+        made.add(vectors, ids=list(range(len(vectors))))
+        made.seal()
+        known = made._searches.live.promises._known
+
+        def asked():
+            first = made.range_search(vectors[0], 0.5), made.search(vectors[0], 3)
+            again = made.range_search(vectors[0], 0.5), made.search(vectors[0], 3)
+            for one, other in zip(first, again, strict=True):
+                assert one.certificate == other.certificate
+                assert one.ids.tolist() == other.ids.tolist()
+            filtered = made.range_search(vectors[0], 0.5, where={"no": 1}).certificate
+            assert filtered != first[0].certificate
+            assert len(known) == 1
+            return first[0].certificate
+
+        whole = asked()
+        made.delete(1)
+        deleted = asked()
+        assert (whole.deleted, deleted.deleted) == (0.0, 1 / len(vectors))
+        made.add(vectors[:1], ids=["new"])
+        assert asked().deleted == 1 / (len(vectors) + 1)
+        for step in range(600):
+            made.range_search(vectors[0], 0.4 + step / 1000)
+        [kept] = known.values()
+        assert 0 < len(kept.plans) <= 256
+        made.compact()
+        assert asked().deleted == 0.0

@@ -87,7 +87,7 @@ def records_of(catalog: Catalog, keys: IntArray) -> dict[int, tuple[Id, Metadata
 def _asked(keys: IntArray) -> Iterator[str]:
     """Yield keys as questions name them."""
     for start, stop in blocks(len(keys), _ASKED_AT_ONCE):
-        yield json.dumps(keys[start:stop].tolist())
+        yield str(keys[start:stop].tolist())  # integers: as JSON has them, in a fifth of the time
 
 
 def _check_id(catalog: Catalog, key: int, name: object) -> Id:

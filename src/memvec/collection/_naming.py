@@ -30,7 +30,9 @@ def named(names: Names, found: Matches) -> tuple[IdArray, IntArray]:
 
     Queries and scores stay where they are: ids move only among equals.
     """
-    ids, keys = _ids(names, found.ids), found.ids.copy()
+    # One query finds no item twice.
+    ids = (_known_ids if len(found) == 1 else _ids)(names, found.ids)
+    keys = found.ids.copy()
     for start, stop in _ties(found):
         pairs = zip(ids[start:stop].tolist(), keys[start:stop].tolist(), strict=True)
         sorted_ids, places = zip(*sorted(pairs, key=lambda pair: id_order(pair[0])), strict=True)
@@ -46,10 +48,14 @@ def still_named(names: Names, found: Matches) -> Matches:
 
 def _ids(names: Names, keys: IntArray) -> IdArray:
     unique, places = np.unique(keys, return_inverse=True)
-    found = names(unique) if len(unique) else {}
-    if len(found) < len(unique):
+    return _known_ids(names, unique)[places]
+
+
+def _known_ids(names: Names, keys: IntArray) -> IdArray:
+    found = names(keys) if len(keys) else {}
+    if len(found) < len(keys):
         raise MovedError
-    return _as_objects([found[key] for key in unique.tolist()])[places]
+    return _as_objects([found[key] for key in keys.tolist()])
 
 
 def _as_objects(names: list[Id]) -> IdArray:
@@ -60,10 +66,12 @@ def _as_objects(names: list[Id]) -> IdArray:
 
 def _ties(found: Matches) -> Iterator[tuple[int, int]]:
     """Yield the runs of matches of one query with one score."""
-    if len(found.ids) < 2:
+    scores = found.scores
+    other = scores[1:] != scores[:-1]
+    if other.all():  # as nearly always
         return
-    queries, scores = found.queries, found.scores
-    fresh = (queries[1:] != queries[:-1]) | (scores[1:] != scores[:-1])
+    queries = found.queries
+    fresh = (queries[1:] != queries[:-1]) | other
     starts = np.concatenate([[0], np.flatnonzero(fresh) + 1, [len(scores)]])
     for run in np.flatnonzero(np.diff(starts) > 1):
         yield int(starts[run]), int(starts[run + 1])

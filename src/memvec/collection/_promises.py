@@ -13,6 +13,7 @@ import hashlib
 import weakref
 import zlib
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -42,6 +43,7 @@ from memvec.guarantee import (
     lowest_cosine,
     lowest_known,
 )
+from memvec.search import Searched
 from memvec.types import BoolArray, Float64Array
 
 _Numbers: TypeAlias = tuple[int, ...]
@@ -52,6 +54,37 @@ _Names: TypeAlias = tuple[int, ...]
 _MOST_KEPT = 128 << 20
 # Smaller rates do not allow for what codes of waiting vectors lose.
 _LEAST_RATE = 1e-4
+# Questions to one state whose plans are kept with their certificates.
+_MOST_PLANS = 256
+
+
+@dataclass(eq=False)
+class Known:
+    """What questions to one state have found out, for those that come after them.
+
+    Attributes
+    ----------
+    sample : Sample or None
+        The calibration queries.
+    searched : Searched or None
+        How much there is, where no filter takes some out.
+    share : float or None
+        Of the queries, to be compared by default.
+    plans : dict
+        By what is asked without a filter: the plan as it was solved, and as it is told.
+    """
+
+    sample: Sample | None = None
+    searched: Searched | None = None
+    share: float | None = None
+    plans: dict[tuple[float, Request, bool], tuple[Plan, Plan]] = field(default_factory=dict)
+
+    def keep(self, asked: tuple[float, Request, bool], solved: Plan, told: Plan) -> Plan:
+        """Return a plan as it is told, and keep it."""
+        if len(self.plans) >= _MOST_PLANS:
+            self.plans.clear()
+        self.plans[asked] = solved, told
+        return told
 
 
 class JointPromises:
@@ -102,6 +135,8 @@ class JointPromises:
         )
         self._least = lowest_cosine(settings.similarity)
         self._watched: weakref.WeakSet[Segment] = weakref.WeakSet()
+        # It goes with the state, whose segments it must not keep on the disk.
+        self._known: weakref.WeakKeyDictionary[State, Known] = weakref.WeakKeyDictionary()
 
     def request(
         self,
@@ -123,7 +158,17 @@ class JointPromises:
 
     def sample(self, state: State) -> Sample:
         """Return the calibration queries."""
-        return self._samples.of(state)
+        known = self.known(state)
+        if known.sample is None:
+            known.sample = self._samples.of(state)
+        return known.sample
+
+    def known(self, state: State) -> Known:
+        """Return what is the same for all questions to a state."""
+        known = self._known.get(state)
+        if known is None:
+            self._known[state] = known = Known()
+        return known
 
     def waiting_codes(self, state: State, request: Request) -> WaitingCodes | None:
         """Return what waits and is scanned by codes; none where a rate allows for no loss."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -122,9 +122,15 @@ class Question:
     @cached_property
     def searched(self) -> Searched:
         """How much there is, and what unrelated vectors score."""
-        n_vectors = sum(len(part.keys) for part in self.state.parts)
-        law = self.promises.null_law(self.state)
-        return Searched(n_vectors, self.n_passing, law, self.promises.settings.metric)
+        known = self.promises.known(self.state)
+        if self.filtered or known.searched is None:
+            n_vectors = sum(len(part.keys) for part in self.state.parts)
+            law = self.promises.null_law(self.state)
+            made = Searched(n_vectors, self.n_passing, law, self.promises.settings.metric)
+            if self.filtered:
+                return made
+            known.searched = made
+        return known.searched
 
     @property
     def n_passing(self) -> int:
@@ -143,10 +149,26 @@ class Question:
             return Plan(Thresholds.one(similarity, np.zeros(1)), by_law)
         joint = self.promises.for_ranges(state, self.passing)
         plan = joint.for_range(similarity, request, where)
-        certificate = self._of_passing(self._of_sample(plan.certificate), joint, similarity)
-        if by_units and not certificate.complete:
-            certificate = by_law
-        return replace(plan, certificate=_settled(certificate))
+
+        def told() -> Certificate:
+            certificate = self._of_passing(self._of_sample(plan.certificate), joint, similarity)
+            return by_law if by_units and not certificate.complete else certificate
+
+        return self._told(plan, (similarity, request, by_units), told)
+
+    def _told(
+        self,
+        plan: Plan,
+        asked: tuple[float, Request, bool],
+        certificate: Callable[[], Certificate],
+    ) -> Plan:
+        """Return a plan with the certificate that users see, written once for a state."""
+        known = self.promises.known(self.state)
+        kept = None if self.filtered else known.plans.get(asked)
+        if kept is not None and kept[0] is plan:
+            return kept[1]
+        told = replace(plan, certificate=_settled(certificate()))
+        return told if self.filtered else known.keep(asked, plan, told)
 
     def nearest_plan(self, k: int, request: Request, where: str) -> Plan:
         """Return how to find the k nearest; where few rows count, all of them are compared."""
@@ -171,10 +193,15 @@ class Question:
             plan = joint.for_best(k, request, where)
             if has_gaps and not plan.certificate.complete:
                 plan = joint.calibration.everything(None, request.miss_rate)
-        certificate = self._of_sample(plan.certificate)
-        if self.filtered and not certificate.complete:
-            certificate = replace(certificate, filter=about)
-        return replace(plan, certificate=_settled(certificate))
+        solved = plan
+
+        def told() -> Certificate:
+            certificate = self._of_sample(solved.certificate)
+            if self.filtered and not certificate.complete:
+                certificate = replace(certificate, filter=about)
+            return certificate
+
+        return self._told(solved, (-float(k), request, False), told)
 
     def _of_sample(self, certificate: Certificate) -> Certificate:
         """Return a certificate that says what its calibration queries are a sample of."""

@@ -333,7 +333,10 @@ class Searches:
     def _shadow(self, state: State) -> float:
         if self._share is not None:
             return self._share
-        return default_share(state, self._store.settings.dim)
+        known = self.live.promises.known(state)
+        if known.share is None:
+            known.share = default_share(state, self._store.settings.dim)
+        return known.share
 
     def of_one_state(self, ask: Callable[[State], _Result]) -> _Result:
         """Answer on one state; on the next, where what was found is compacted away meanwhile."""

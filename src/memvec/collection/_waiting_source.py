@@ -56,6 +56,8 @@ class WaitingSource:
         allowed: BoolArray = ALL_ALLOWED,
     ) -> Matches:
         """Return everything above a similarity; with thresholds, less what codes or units miss."""
+        if not len(self):
+            return Matches.merged([], len(queries))
         allowed = allowed if len(allowed) else np.ones(len(self), dtype=bool)
         if thresholds is None or thresholds.pass_everything:
             return self._plain.compare_all(queries, similarity, threads, allowed)
