@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
@@ -16,18 +16,33 @@ _BEARER = HTTPBearer(auto_error=False, description="A key of `memvec keys create
 _HEADER = APIKeyHeader(name="api-key", auto_error=False, description="The same key.")
 
 
+# What looks at a request alone, by the dependency that OpenAPI tells of.
+CHECKS: dict[Any, Callable[[Request], Awaitable[None]]] = {}
+
+
 def needs(scope: Scope) -> Callable[..., Awaitable[None]]:
     """Return what refuses requests without a key of a scope: a dependency."""
 
-    async def check(
+    async def check(request: Request) -> None:
+        request.state.holder = await check_key(state_of(request), given_key(request), scope)
+
+    async def declared(
         request: Request,
         bearer: HTTPAuthorizationCredentials | None = Security(_BEARER),  # noqa: B008
         header: str | None = Security(_HEADER),
     ) -> None:
-        given = bearer.credentials if bearer else header
-        request.state.holder = await check_key(state_of(request), given, scope)
+        await check(request)
 
-    return check
+    CHECKS[declared] = check
+    return declared
+
+
+def given_key(request: Request) -> str | None:
+    """Return the key that a request came with, in either header."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer" and key.strip():
+        return key.strip()
+    return request.headers.get("api-key")
 
 
 async def given_holder(request: Request) -> Key | None:

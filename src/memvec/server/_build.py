@@ -101,6 +101,8 @@ def build_app(settings: ServerSettings, server: ServerState | None = None) -> Ap
         if is_own:
             await anyio.to_thread.run_sync(server.close)
 
+    # The first ones are found first: searches.
+    modules = (searching, collections, items, photos, jobs, status, page)
     app = Application(
         server,
         title="memvec",
@@ -110,9 +112,9 @@ def build_app(settings: ServerSettings, server: ServerState | None = None) -> Ap
         redoc_url=None,
         redirect_slashes=False,
         exception_handlers=_HANDLERS,
+        # Flat: routers that are included are matched twice.
+        routes=[route for module in modules for route in module.router.routes],
     )
-    for routes in (collections, items, photos, searching, jobs, status, page):
-        app.include_router(routes.router)
     if settings.origins:
         app.add_middleware(
             CORSMiddleware,

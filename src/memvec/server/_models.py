@@ -16,6 +16,8 @@ from memvec.types import Float32Array, RowType
 
 Id = Annotated[StrictInt | StrictStr, Field(description="An integer of 64 bits, or a text.")]
 Vector = Annotated[list[float], Field(min_length=1)]
+# One number says that it is no list of vectors: collecting that of each takes longer than a search.
+Vectors = Annotated[list[Vector], Field(fail_fast=True)]
 Where = Annotated[
     dict[str, Any] | None,
     Field(description='A filter, such as {"year": {"$gte": 2020}}.'),
@@ -51,7 +53,7 @@ class Promised(Ask):
 class Queries(Ask):
     """Queries: vectors, or items that are stored. Other bodies than JSON hold the vectors."""
 
-    queries: list[Vector] | Vector | None = Field(None, description="One vector or several.")
+    queries: Vectors | Vector | None = Field(None, description="One vector or several.")
     items: list[Id] | None = Field(None, description="Stored items, in place of vectors.")
     _rows: Float32Array | None = PrivateAttr(None)
 

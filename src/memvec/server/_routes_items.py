@@ -15,6 +15,7 @@ from memvec.collection import Collection
 from memvec.server._access import needs
 from memvec.server._answers import NDJSON, answer, json_text, stream, wanted_type
 from memvec.server._bodies import body, described
+from memvec.server._direct import DirectRoute
 from memvec.server._failures import ApiError
 from memvec.server._models import (
     DeleteAsk,
@@ -26,7 +27,7 @@ from memvec.server._models import (
 )
 from memvec.server._state import Server
 
-router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"])
+router = APIRouter(prefix="/v1/collections/{name}/items", tags=["items"], route_class=DirectRoute)
 READS, WRITES = [Depends(needs("read"))], [Depends(needs("write"))]
 _AT_ONCE = 256
 

@@ -18,12 +18,15 @@ from memvec.errors import MissingExtraError
 from memvec.server._access import Holder, needs
 from memvec.server._answers import NDJSON, answer, json_text, promised_text, stream, wanted_type
 from memvec.server._bodies import body, described
+from memvec.server._direct import DirectRoute
 from memvec.server._failures import ApiError
 from memvec.server._jobs import Job
 from memvec.server._models import JobAsk
 from memvec.server._state import Server, ServerState
 
-router = APIRouter(prefix="/v1", tags=["jobs"], dependencies=[Depends(needs("read"))])
+router = APIRouter(
+    prefix="/v1", tags=["jobs"], dependencies=[Depends(needs("read"))], route_class=DirectRoute
+)
 _COLUMNS = ("group", "id", "keep")
 # As OWASP lists them.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

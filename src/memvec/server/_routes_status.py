@@ -12,12 +12,13 @@ from memvec.guarantee import Health
 from memvec.server._access import needs
 from memvec.server._answers import answer
 from memvec.server._bodies import JSON, described, parsed, read_body
+from memvec.server._direct import DirectRoute
 from memvec.server._failures import ApiError
 from memvec.server._metrics import family, of, resident_bytes
 from memvec.server._models import EncodeAsk
 from memvec.server._state import Server, ServerState
 
-router = APIRouter(tags=["status"])
+router = APIRouter(tags=["status"], route_class=DirectRoute)
 _PHOTOS = ("image/", "application/octet-stream")
 
 

@@ -86,20 +86,35 @@ class Workers:
             raise ApiError(429, "too_busy", text, retry_after=1)
         self.pending += 1
         loop = asyncio.get_running_loop()
+        answer: asyncio.Future[_Result] = loop.create_future()
         begun: Future[_Result] = self._pool.submit(contextvars.copy_context().run, work, *arguments)
         # Only when the thread is free: a request that was given up still works.
-        begun.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended))
-        waited = asyncio.wrap_future(begun)
+        begun.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, done, answer))
         if awaited:
-            return await asyncio.shield(waited)
+            return await asyncio.shield(answer)
+        # As wait_for(wrap_future(…)) does it, waking the loop once in place of twice.
+        timer = loop.call_later(self._limits.seconds, self._give_up, answer)
         try:
-            return await asyncio.wait_for(waited, self._limits.seconds)
-        except TimeoutError:
-            text = f"The answer takes longer than {self._limits.seconds:g} s."
-            raise ApiError(503, "too_slow", text, retry_after=10) from None
+            return await answer
+        finally:
+            timer.cancel()
+            begun.cancel()  # nobody waits: it need not begin
 
-    def _ended(self) -> None:
+    def _ended(self, done: Future[_Result], answer: asyncio.Future[_Result]) -> None:
         self.pending -= 1
+        if answer.done():
+            return
+        if done.cancelled():
+            answer.cancel()
+        elif (error := done.exception()) is not None:
+            answer.set_exception(error)
+        else:
+            answer.set_result(done.result())
+
+    def _give_up(self, answer: asyncio.Future[_Result]) -> None:
+        if not answer.done():
+            text = f"The answer takes longer than {self._limits.seconds:g} s."
+            answer.set_exception(ApiError(503, "too_slow", text, retry_after=10))
 
     def begin_stream(self) -> None:
         """Count a stream, or refuse it."""
