@@ -217,6 +217,44 @@ def test_it_tells_why_an_item_was_found_or_not(page):
     page.wait_for_selector("#alert:not([hidden])")
 
 
+def test_answer_of_nothing_replaces_the_one_before(page):
+    explore(page)
+    page.locator("#where").fill('{"row": 99999}')
+    page.get_by_role("button", name="Search").click()
+    until(page, "/^Nothing found in/.test(document.getElementById('status').textContent)")
+    assert page.locator("#results .card").count() == 0
+    page.locator("#where").fill("{row")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_selector("text=The filter is not valid JSON")
+    assert page.locator("#status").inner_text() == ""
+
+
+def test_error_is_seen_from_the_end_of_the_page(page):
+    explore(page)
+    set_slider(page, "0.3")
+    until(page, "document.querySelectorAll('#results .card').length === 60")
+    page.locator("#why-id").fill("nobody")
+    page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+    page.evaluate("document.getElementById('why-id').form.requestSubmit()")
+    page.wait_for_selector("#alert:not([hidden])")
+    place = page.locator("#alert").bounding_box()
+    assert 0 <= place["y"] < page.viewport_size["height"] - place["height"]
+
+
+def test_distances_are_told_as_distances(browser, tmp_path):
+    rows = np.eye(4)[[0, 0, 1]]
+    with memvec.open(tmp_path / "far", dim=4, metric="euclidean", radius=0.8) as made:
+        made.add(rows)
+    with running(ServerSettings(tmp_path)) as url, opened(browser, url) as page:
+        page.wait_for_selector("text=misses at most 1 % within 0.8 (expected)")
+        explore(page, "far")
+        assert "distance 0.0000" in card(page).inner_text()
+        # Nothing is sealed: there is no law, and no p-value.
+        assert ", p" not in card(page).inner_text()
+        assert "what unrelated items score is not known" in page.locator("#told").inner_text()
+        assert page.locator("polyline.law").get_attribute("points") == ""
+
+
 def test_more_like_this_searches_with_the_item(page):
     explore(page)
     name = card(page, 1).locator(".name").inner_text()
@@ -255,7 +293,7 @@ def test_duplicates_are_found_chosen_exported_and_deleted(page, address):
     page.get_by_role("button", name="Cancel").click()
     button.click()
     page.locator("dialog button.danger").click()
-    page.wait_for_selector(f"text={before - 1} items were deleted.")
+    page.wait_for_selector(f"text=Deleted: {before - 1} items.")
     with memvec.Client(address) as client:
         assert len(client.collection("synsets")) == 2510 - (before - 1)
 
@@ -360,9 +398,13 @@ def test_page_asks_for_a_key_where_the_server_does(browser, folder, tmp_path):
         opened(browser, url) as page,
     ):
         page.wait_for_selector("dialog[open] input[type=password]")
+        page.locator("dialog input").fill("mv_nobody")
+        page.get_by_role("button", name="Use it").click()
+        page.wait_for_selector("dialog[open] >> text=The key is unknown, or was revoked.")
         page.locator("dialog input").fill(key)
         page.get_by_role("button", name="Use it").click()
         page.wait_for_selector("text=2 collections")
+        assert "This server refuses changes." in page.locator(".card").last.inner_text()
 
 
 @pytest.mark.parametrize("junk", ["%E0%A4%A", "__proto__", "constructor/x", "explore/%00%ff", "//"])
@@ -463,7 +505,7 @@ def test_integers_beyond_two_to_the_53_are_not_rounded(browser, hostile):
         page.get_by_label(f"keep {2**60}", exact=True).check()
         page.locator("#groups button.danger").click()
         page.locator("dialog button.danger").click()
-        page.wait_for_selector("text=1 items were deleted.")
+        page.wait_for_selector("text=Deleted: 1 item.")
     with memvec.Client(hostile) as client:
         assert list(client.collection("large")) == [2**60, 12]
 

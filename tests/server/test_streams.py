@@ -45,6 +45,15 @@ def test_stream_stops_when_the_client_goes_away(served, monkeypatch):
     assert http.delete("/v1/collections/things").status_code == 200
 
 
+def test_streamed_matches_and_their_time_are_counted(served):
+    server, http = served
+    assert server.metrics.latency("things") is None
+    with memvec.Client(str(http.base_url)) as client:
+        found = list(client.collection("things").iter_range(unit_rows(3), 0.1))
+    assert f'memvec_hits_total{{collection="things"}} {len(found)}\n' in http.get("/metrics").text
+    assert 0 < server.metrics.latency("things") < 60
+
+
 def test_client_that_takes_nothing_is_let_go(served, monkeypatch):
     server, http = served
     endless(monkeypatch)
@@ -305,6 +314,9 @@ def test_links_and_strangers_are_no_collections(tmp_path):
     with running(ServerSettings(root)) as url, httpx.Client(base_url=url) as http:
         [broken] = http.get("/v1/collections").json()["collections"]
         assert (broken["name"], broken["error"]["code"]) == ("broken", "damaged")
+        assert broken["error"]["message"].startswith("broken/catalog.sqlite is damaged")
+        told = http.get("/v1/collections/broken").json()["error"]
+        assert (told["code"], told["message"]) == ("damaged", broken["error"]["message"])
         for name in ("link", "half", "file"):
             assert http.get(f"/v1/collections/{name}").status_code == 404
             assert http.delete(f"/v1/collections/{name}").status_code == 404

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
 import shutil
@@ -14,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from memvec.collection import Collection, open_collection
-from memvec.errors import LockedError
-from memvec.server._failures import ApiError
+from memvec.errors import LockedError, MemvecError
+from memvec.server._failures import ApiError, told
 from memvec.server._settings import ServerSettings
 from memvec.storage import CATALOG
 
@@ -78,12 +79,13 @@ class Registry:
         """
         if (write or change) and self._read_only:
             raise ApiError(403, "read_only", "This server refuses changes.")
-        entry = self._taken(name, write)
-        try:
-            self._refresh(entry)
-            yield entry.collection
-        finally:
-            self._given_back(entry)
+        with self._root_untold():
+            entry = self._taken(name, write)
+            try:
+                self._refresh(entry)
+                yield entry.collection
+            finally:
+                self._given_back(entry)
 
     def create(self, name: str, given: dict[str, Any]) -> None:
         """Make a collection; the settings are those of :func:`memvec.open`."""
@@ -95,7 +97,8 @@ class Registry:
             if name in self._going or path.exists() or path.is_symlink():
                 raise ApiError(409, "exists", f"There is something called {name!r} already.")
             self._make_room()
-            self._entries[name] = _Entry(open_collection(path, **given))
+            with self._root_untold():
+                self._entries[name] = _Entry(open_collection(path, **given))
 
     def remove(self, name: str) -> None:
         """Delete a collection, after those who read it."""
@@ -137,6 +140,18 @@ class Registry:
             with suppress(ApiError):
                 self._drain(entry)
             entry.collection.close()
+
+    @contextmanager
+    def _root_untold(self) -> Iterator[None]:
+        """Let errors name the files of a collection, and not where the server keeps them."""
+        try:
+            yield
+        except MemvecError as error:
+            failed, root = told(error), f"{self._root}{os.sep}"
+            if root not in failed.message:
+                raise
+            text = failed.message.replace(root, "")
+            raise ApiError(failed.status, failed.code, text) from error
 
     def _taken(self, name: str, write: bool) -> _Entry:
         path = self._path(name)

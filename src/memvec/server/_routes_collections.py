@@ -13,16 +13,21 @@ from memvec.collection import Collection
 from memvec.server._access import needs
 from memvec.server._answers import answer
 from memvec.server._bodies import body, described
+from memvec.server._direct import DirectRoute
 from memvec.server._models import CreateAsk, NothingAsk, RecalibrateAsk, SealAsk, ShadowAsk
 from memvec.server._state import Server, ServerState
 
-router = APIRouter(prefix="/v1/collections", tags=["collections"])
+router = APIRouter(prefix="/v1/collections", tags=["collections"], route_class=DirectRoute)
 READS, WRITES = [Depends(needs("read"))], [Depends(needs("write"))]
 
 
 def info_record(server: ServerState, name: str, collection: Collection) -> Record:
     """Return what a collection is, and how it does."""
-    note = "This server only reads it: another process writes it." if collection.read_only else ""
+    note = ""
+    if collection.read_only:
+        note = "This server only reads it: another process writes it."
+        if server.settings.read_only:
+            note = "This server refuses changes."
     latency = server.metrics.latency(name)
     return {
         "name": name,

@@ -11,10 +11,12 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from memvec.client import explanation_record, hits_record, measurement_record, top_record
+from memvec.collection import MatchBlock, RangeStream
 from memvec.server._access import needs
 from memvec.server._answers import NDJSON, answer, stream, wanted_type
 from memvec.server._arrow import ARROW
 from memvec.server._bodies import body, described
+from memvec.server._direct import DirectRoute
 from memvec.server._models import (
     CountAsk,
     ExplainAsk,
@@ -30,7 +32,10 @@ from memvec.server._ranges import batches_of, bounded_range, histogram, lines_of
 from memvec.server._state import Server, ServerState
 
 router = APIRouter(
-    prefix="/v1/collections/{name}", tags=["search"], dependencies=[Depends(needs("read"))]
+    prefix="/v1/collections/{name}",
+    tags=["search"],
+    dependencies=[Depends(needs("read"))],
+    route_class=DirectRoute,
 )
 _VECTORS = ("queries", "items")
 
@@ -73,13 +78,31 @@ def _streamed(
     try:
         rows = asked.vectors(collection, server.settings.limits.vectors)
         options = asked.options(*_VECTORS, "p_values", "include", "shadow")
-        found = collection.iter_range(rows, **options)
+        found = _watched(server, name, collection.iter_range(rows, **options))
         if wanted == ARROW:
             return held, batches_of(found)
         return held, lines_of(found, p_values=asked.p_values)
     except BaseException:
         held.__exit__(None, None, None)
         raise
+
+
+def _watched(server: ServerState, name: str, found: RangeStream) -> RangeStream:
+    """Return a stream whose matches, and the time that they take, are counted."""
+
+    def blocks() -> Iterator[MatchBlock]:
+        left, seconds = found.blocks(), 0.0
+        while True:
+            begun = time.perf_counter()
+            block = next(left, None)
+            seconds += time.perf_counter() - begun
+            if block is None:
+                break
+            server.metrics.found(name, len(block.ids))
+            yield block
+        server.metrics.took(name, seconds)
+
+    return RangeStream(blocks(), found.certificate, found.searched)
 
 
 @router.post("/count", openapi_extra=described(CountAsk))

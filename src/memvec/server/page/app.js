@@ -32,7 +32,7 @@ async function route() {
   } catch (error) {
     if (left) return;
     show(place);
-    if (error.status === 401) await askKey();
+    if (error.status === 401) await askKey(key.get() && error.message);
     else alertUser(error.message);
   }
 }
@@ -42,14 +42,15 @@ function decoded(text) {
   try { return decodeURIComponent(text); } catch { return text; }
 }
 
-async function askKey() {
+async function askKey(refused = "") {
   const input = h("input", { type: "password", autocomplete: "off", value: key.get() });
-  const body = h("div", { className: "form" }, labelled("Key of memvec keys create", input, "wide"));
+  const body = h("div", {}, refused ? h("p", { className: "bad" }, refused) : null,
+    h("div", { className: "form" }, labelled("Key of memvec keys create", input, "wide")));
   const answer = await ask("This server needs a key", body, [["cancel", "Cancel"], ["use", "Use it", "main"]]);
   if (answer === "use") { key.set(input.value.trim()); route(); }
 }
 
-document.getElementById("key").addEventListener("click", askKey);
+document.getElementById("key").addEventListener("click", () => askKey());
 window.addEventListener("hashchange", route);
 window.addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name !== "AbortError") alertUser(event.reason?.message || String(event.reason));

@@ -18,7 +18,7 @@ export function histogramChart(seen, similarity) {
     x: x(edges[bin]) + 0.5, width: Math.max(1, x(edges[bin + 1] - edges[bin]) - 1),
     y: HEIGHT - FLOOR - height(n, most), height: height(n, most),
   }));
-  const points = expected.map((n, bin) =>
+  const points = !hasLaw(seen) ? [] : expected.map((n, bin) =>
     `${x((edges[bin] + edges[bin + 1]) / 2).toFixed(1)},${(HEIGHT - FLOOR - height(n, most)).toFixed(1)}`);
   const ticks = [0, 0.2, 0.4, 0.6, 0.8, 1].map((score) => s("text", {
     x: Math.min(x(score), WIDTH - 1), y: HEIGHT - 6,
@@ -26,10 +26,13 @@ export function histogramChart(seen, similarity) {
   }, score.toFixed(1)));
   return s("svg", {
     class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-    "aria-label": `Scores of ${seen.n_items} items. Above ${similarity.toFixed(2)} an unrelated item scores with probability ${chance(pValue(seen, similarity))}.`,
+    "aria-label": `Scores of ${seen.n_items} items. ${hasLaw(seen) ? `Above ${similarity.toFixed(2)} an unrelated item scores with probability ${chance(pValue(seen, similarity))}.` : ""}`,
   }, ...bars, s("polyline", { class: "law", points: points.join(" ") }),
   s("line", { class: "tau", x1: x(similarity), x2: x(similarity), y1: 0, y2: HEIGHT - FLOOR }), ...ticks);
 }
+
+// Vectors of no sealed segment have no law: every p-value is 1.
+export const hasLaw = (seen) => seen.is_uniform || seen.smallest < 1;
 
 // Between the edges, on a logarithmic scale.
 export function pValue(seen, similarity) {

@@ -1,14 +1,14 @@
 // All collections: what each holds, promises, and how the promise is kept.
 
 import { at, get, post } from "./api.js";
-import { about, alertUser, bytes, count, h, percent, show } from "./dom.js";
+import { about, alertUser, bytes, count, counted, h, percent, show } from "./dom.js";
 
 export async function collectionsView(main) {
   const { collections } = await get("/v1/collections");
   const list = h("ul", { className: "cards", "aria-label": "Collections" }, collections.map(card));
   const none = h("p", {}, "There is no collection in this folder. Create one with ",
     h("code", {}, "memvec create"), " or ", h("code", {}, "POST /v1/collections"), ".");
-  show(main, h("h1", {}, `${count(collections.length)} collections`), collections.length ? list : none);
+  show(main, h("h1", {}, counted(collections.length, "collection")), collections.length ? list : none);
 }
 
 function card(one) {
@@ -17,7 +17,10 @@ function card(one) {
       h("span", { className: "bad" }, one.error.message));
   }
   const { settings, stats, health } = one;
-  const range = settings.metric === "euclidean" ? "distance" : "cosine";
+  const euclidean = settings.metric === "euclidean";
+  const range = euclidean ? "distance" : "cosine";
+  const limit = euclidean
+    ? `within ${Number(Math.sqrt(2 - 2 * settings.similarity).toPrecision(6))}` : `above ${settings.similarity}`;
   const check = h("button", { type: "button", onclick: () => checkFiles(one.name, check) }, "Check files");
   const facts = [
     ["items", count(stats.n_items)],
@@ -25,7 +28,7 @@ function card(one) {
     ["segments", stats.segment_sizes.length ? stats.segment_sizes.map(count).join(", ") : "none"],
     ["on disk", bytes(stats.segment_bytes + stats.catalog_bytes)],
     ["vectors", `${settings.dim} × ${settings.dtype}, ${range}`],
-    ["promise", `misses at most ${Number((100 * settings.miss_rate).toPrecision(6))} % above ${settings.similarity} (${settings.guarantee})`],
+    ["promise", `misses at most ${Number((100 * settings.miss_rate).toPrecision(6))} % ${limit} (${settings.guarantee})`],
     ["queries", count(health.n_queries)],
     ["latency", one.latency_ms === null ? "no query yet" : `${about(one.latency_ms)} ms, median of recent searches`],
     ["misses seen", misses(health)],

@@ -36,6 +36,11 @@ export function select(options, chosen, properties = {}) {
     h("option", { value, selected: value === chosen }, text)));
 }
 
+// What people typed as JSON; the error names the field.
+export function parsed(text, field) {
+  try { return JSON.parse(text); } catch (error) { throw new Error(`The ${field} is not valid JSON: ${error.message}`); }
+}
+
 export function alertUser(message) {
   const box = document.getElementById("alert");
   box.textContent = message;
@@ -56,6 +61,7 @@ export function ask(title, body, buttons) {
 }
 
 export const count = (n) => Number(n).toLocaleString("en");
+export const counted = (n, one) => `${count(n)} ${one}${n === 1 ? "" : "s"}`;
 // Two digits, or whole numbers: 0.042, 4.2, 42, 4,200.
 export const about = (n, digits = 2) => (n >= 10 ** (digits - 1) ? count(Math.round(n)) : n.toPrecision(digits));
 export const percent = (x) => `${about(100 * x)} %`;

@@ -1,7 +1,7 @@
 // Duplicates: start a job, watch it, walk through groups, keep, export, delete.
 
 import { at, blob, get, post } from "./api.js";
-import { alertUser, ask, count, h, labelled, select, show } from "./dom.js";
+import { alertUser, ask, count, counted, h, labelled, select, show } from "./dom.js";
 import { itemCard, readItems } from "./items.js";
 
 const GROUPS_A_PAGE = 10;
@@ -11,7 +11,7 @@ const DELETED_AT_ONCE = 1000;
 export async function duplicatesView(main, given) {
   const [{ collections }, about] = await Promise.all([get("/v1/collections"), get("/v1/server")]);
   const usable = collections.filter((one) => !one.error);
-  if (!usable.length) { show(main, h("h1", {}, "Duplicates"), h("p", {}, "There is no collection.")); return () => {}; }
+  if (!usable.length) { show(main, h("h1", {}, "Duplicates"), h("p", {}, "There is no collection in this folder.")); return () => {}; }
   const chosen = usable.find((one) => one.name === given) || usable[0];
   const view = new DuplicatesPage(main, chosen, usable, about);
   return () => { view.left = true; };
@@ -78,8 +78,9 @@ class DuplicatesPage {
     // Which items of a group are kept; the server's choice first.
     this.groups = found.groups.map((group) => ({ ids: [group.kept, ...group.dropped], kept: new Set([group.kept]) }));
     const left = found.expected_missed;
-    const missed = left ? `; about ${count(left)} ${left === 1 ? "pair" : "pairs"} may be left` : "";
-    this.status.textContent = `${count(found.groups.length)} groups in ${count(found.n_items)} items${missed}.`;
+    const missed = left ? `; about ${counted(left, "pair")} may be left` : "";
+    const groups = found.groups.length ? counted(found.groups.length, "group") : "No duplicates";
+    this.status.textContent = `${groups} in ${counted(found.n_items, "item")}${missed}.`;
     this.page = 0;
     this.remove = h("button", { type: "button", className: "danger", disabled: !this.collection.writable, onclick: () => this.delete() });
     this.list = h("div", {});
@@ -87,7 +88,8 @@ class DuplicatesPage {
     show(this.result, h("p", { className: "certificate" }, found.statement),
       found.groups.length ? h("div", { className: "form" },
         h("button", { type: "button", onclick: () => this.exportChoice() }, "Export CSV"),
-        h("button", { type: "button", onclick: () => this.download("parquet") }, "Export Parquet"), this.remove) : null,
+        h("button", { type: "button", onclick: () => this.download("parquet") }, "Export Parquet"), this.remove,
+        this.collection.writable ? null : h("span", { className: "soft" }, this.collection.note)) : null,
       this.list, this.turn);
     await this.showPage();
   }
@@ -106,10 +108,10 @@ class DuplicatesPage {
     this.tellNumber();
   }
 
-  tellNumber() { this.remove.textContent = `Delete ${count(this.dropped().length)} items…`; }
+  tellNumber() { this.remove.textContent = `Delete ${counted(this.dropped().length, "item")}…`; }
 
   groupPanel(group, number, metadata) {
-    const title = `Group ${count(number + 1)}: ${count(group.ids.length)} items`;
+    const title = `Group ${count(number + 1)}: ${counted(group.ids.length, "item")}`;
     const cards = h("ul", { className: "cards" }, group.ids.slice(0, SHOWN_OF_A_GROUP).map((id) => this.groupCard(group, id, metadata)));
     const rest = group.ids.length - SHOWN_OF_A_GROUP;
     return h("section", { className: "panel", "aria-label": title }, h("h2", {}, title), cards,
@@ -144,10 +146,10 @@ class DuplicatesPage {
   async delete() {
     const ids = this.dropped();
     const whole = this.groups.filter((group) => !group.kept.size).length;
-    const body = h("div", {}, h("p", {}, `${count(ids.length)} items of ${this.collection.name} are deleted. This cannot be undone.`),
-      whole ? h("p", { className: "bad" }, `${count(whole)} groups keep nothing.`) : null);
-    const answer = await ask(`Delete ${count(ids.length)} items?`, body,
-      [["cancel", "Cancel"], ["delete", `Delete ${count(ids.length)} items`, "danger"]]);
+    const body = h("div", {}, h("p", {}, `This deletes ${counted(ids.length, "item")} of ${this.collection.name}. It cannot be undone.`),
+      whole ? h("p", { className: "bad" }, whole === 1 ? "1 group keeps nothing." : `${count(whole)} groups keep nothing.`) : null);
+    const answer = await ask(`Delete ${counted(ids.length, "item")}?`, body,
+      [["cancel", "Cancel"], ["delete", `Delete ${counted(ids.length, "item")}`, "danger"]]);
     if (answer !== "delete") return;
     try {
       let gone = 0;
@@ -155,7 +157,7 @@ class DuplicatesPage {
         gone += (await post(at(this.collection.name, "/items/delete"), { ids: ids.slice(start, start + DELETED_AT_ONCE) })).deleted;
       }
       show(this.result);
-      this.status.textContent = `${count(gone)} items were deleted.`;
+      this.status.textContent = `Deleted: ${counted(gone, "item")}.`;
     } catch (error) { alertUser(error.message); }
   }
 }

@@ -1,8 +1,8 @@
 // Explore: a query, a threshold over the scores of all items, and what is above it.
 
 import { at, get, post, stream } from "./api.js";
-import { histogramChart, pValue, stagesChart } from "./charts.js";
-import { about, alertUser, ask, chance, count, debounced, h, labelled, select, show } from "./dom.js";
+import { hasLaw, histogramChart, pValue, stagesChart } from "./charts.js";
+import { about, alertUser, ask, chance, count, debounced, h, labelled, parsed, select, show } from "./dom.js";
 import { itemCard, readItems, shownId, typedId } from "./items.js";
 
 const MOST_CARDS = 60;
@@ -10,7 +10,7 @@ const MOST_CARDS = 60;
 export async function exploreView(main, given) {
   const [{ collections }, about] = await Promise.all([get("/v1/collections"), get("/v1/server")]);
   const usable = collections.filter((one) => !one.error);
-  if (!usable.length) { show(main, h("h1", {}, "Explore"), h("p", {}, "There is no collection to explore.")); return () => {}; }
+  if (!usable.length) { show(main, h("h1", {}, "Explore"), h("p", {}, "There is no collection in this folder.")); return () => {}; }
   const chosen = usable.find((one) => one.name === given) || usable[0];
   const view = new Explore(main, chosen, usable, about);
   await view.begin();
@@ -101,7 +101,7 @@ class Explore {
     const text = this.value.value.trim();
     switch (this.kind.value) {
       case "item": return { items: [typedId(text)] };
-      case "vector": return { queries: JSON.parse(text) };
+      case "vector": return { queries: parsed(text, "vector") };
       case "text": return { queries: (await post("/v1/encode", { text })).vector };
       default: {
         const [file] = this.value.files;
@@ -114,13 +114,15 @@ class Explore {
 
   filter() {
     const text = this.where.value.trim();
-    return text ? { where: JSON.parse(text) } : {};
+    return text ? { where: parsed(text, "filter") } : {};
   }
 
   async ask() {
     alertUser("");
     // Of two questions, the later one counts, whichever is answered first.
     const mine = (this.asking = Symbol("question"));
+    this.stop();
+    this.wait("Searching…");
     try {
       const query = await this.asked();
       const seen = await post(at(this.name, "/histogram"), { ...query, ...this.filter(), bins: 100 });
@@ -129,11 +131,19 @@ class Explore {
     } catch (error) {
       if (this.asking !== mine) return;
       this.query = null;
+      this.wait("");
       alertUser(error.message);
       return;
     }
     this.tell();
     await this.search();
+  }
+
+  // Until the next answer, nothing of the last one is shown as if it were that.
+  wait(text) {
+    show(this.cards);
+    this.status.textContent = text;
+    this.certificate.classList.add("soft");
   }
 
   moved() {
@@ -146,9 +156,13 @@ class Explore {
     const limit = this.euclidean ? `distance ≤ ${Math.sqrt(2 - 2 * this.similarity).toFixed(3)}` : `similarity ≥ ${this.similarity.toFixed(3)}`;
     this.slider.setAttribute("aria-valuetext", limit);
     if (!this.seen) { this.told.textContent = limit; return; }
+    show(this.chart, histogramChart(this.seen, this.similarity));
+    if (!hasLaw(this.seen)) {
+      this.told.textContent = `${limit}. No segment is sealed yet: what unrelated items score is not known.`;
+      return;
+    }
     const p = pValue(this.seen, this.similarity);
     const sign = !this.seen.is_uniform && p <= this.seen.smallest * 1.01 ? "<" : "=";
-    show(this.chart, histogramChart(this.seen, this.similarity));
     this.told.textContent = `${limit}: an unrelated item scores as high with p ${sign} ${chance(p)}; of ${count(this.seen.n_items)} items, `
       + `${about(p * this.seen.n_items)} by chance.`;
   }
@@ -162,7 +176,7 @@ class Explore {
   async search() {
     this.stop();
     const control = (this.running = new AbortController());
-    show(this.cards);
+    this.wait("Searching…");
     let found = 0;
     let drawn = Promise.resolve();
     const begun = performance.now();
@@ -176,12 +190,15 @@ class Explore {
         this.status.textContent = `${count(found)} found so far…`;
       }, control.signal);
       const more = found > MOST_CARDS ? `; the best ${MOST_CARDS} are shown` : "";
-      this.status.textContent = `${count(end.n_matches)} found in ${Math.round(performance.now() - begun)} ms${more}.`;
+      const number = end.n_matches ? count(end.n_matches) : "Nothing";
+      this.status.textContent = `${number} found in ${Math.round(performance.now() - begun)} ms${more}.`;
       this.certificate.textContent = end.statement;
       this.certificate.classList.remove("soft");
       await drawn;
     } catch (error) {
-      if (error.name !== "AbortError") alertUser(error.message);
+      if (error.name === "AbortError") return;
+      this.wait("");
+      alertUser(error.message);
     }
   }
 
@@ -189,7 +206,7 @@ class Explore {
     const metadata = await readItems(this.name, records.map((one) => one.id));
     if (control.signal.aborted) return;
     this.cards.append(...records.map((one) => itemCard(this.name, one.id, metadata.get(one.id), {
-      score: one.score, p: one.p_value, least: this.seen.is_uniform ? 1e-29 : this.seen.smallest * 1.01, photos: this.about.photos,
+      score: one.score, scale: this.euclidean ? "distance" : "score", p: hasLaw(this.seen) ? one.p_value : undefined, least: this.seen.is_uniform ? 1e-29 : this.seen.smallest * 1.01, photos: this.about.photos,
       buttons: [
         h("button", { type: "button", onclick: () => this.why(one.id) }, "Why?"),
         h("button", { type: "button", onclick: () => this.searchLike(one.id) }, "More like this"),
@@ -212,7 +229,7 @@ class Explore {
       await ask(`Item ${id}: ${told.reason}`, h("div", {},
         stagesChart(told),
         h("p", { className: "soft" }, "Dashed: the least that passes. Dot: what this item scored."),
-        h("p", {}, `p ${most ? "<" : "="} ${chance(p)}: so often does an unrelated item score as high; ${about(e)} of all by chance.`)),
+        most && p >= 1 ? null : h("p", {}, `p ${most ? "<" : "="} ${chance(p)}: so often does an unrelated item score as high; ${about(e)} of all by chance.`)),
       [["close", "Close", "main"]]);
     } catch (error) { alertUser(error.message); }
   }

@@ -11,20 +11,23 @@ export async function readItems(name, ids) {
   return new Map(items.map((item) => [item.id, item.metadata]));
 }
 
-export function itemCard(name, id, metadata, { score, p, least = 0, buttons = [], photos, className = "" } = {}) {
+export function itemCard(name, id, metadata, { score, scale = "score", p, least = 0, buttons = [], photos, className = "" } = {}) {
   const field = TEXTS.find((one) => typeof metadata?.[one] === "string");
   const others = Object.entries(metadata || {}).filter(([one]) => one !== field).slice(0, 8);
   const numbers = score === undefined ? null : h("span", { className: "numbers" },
-    `score ${score.toFixed(4)}${p === undefined ? "" : `, p ${p <= least ? "<" : "="} ${chance(p)}`}`);
+    `${scale} ${score.toFixed(4)}${p === undefined ? "" : `, p ${p <= least ? "<" : "="} ${chance(p)}`}`);
   return h("li", { className: `card ${className}` },
     photos ? photo(name, id) : null,
     h("span", { className: "name" }, String(id)),
     numbers,
     field ? h("span", { className: "text" }, metadata[field]) : null,
     others.length ? h("dl", {}, others.flatMap(([one, value]) =>
-      [h("dt", {}, one), h("dd", {}, typeof value === "string" ? value : written(value))])) : null,
+      fact(one, typeof value === "string" ? value : written(value)))) : null,
     h("div", { className: "form" }, buttons));
 }
+
+// Long values are cut by the style sheet; what is pointed at shows the whole.
+const fact = (name, text) => [h("dt", { title: name }, name), h("dd", { title: text }, text)];
 
 function photo(name, id) {
   const place = h("div", {});
