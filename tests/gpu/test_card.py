@@ -1,6 +1,7 @@
 """Cards are found, or what is missing is named; none is needed here."""
 
-from types import SimpleNamespace
+import sys
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from benchmarks.__main__ import main
@@ -47,6 +48,11 @@ class RefusedError(Exception):
     """What CuPy raises."""
 
 
+@pytest.fixture
+def libraries(monkeypatch):
+    monkeypatch.setattr(_card, "check_libraries", lambda: None)
+
+
 def made_up_cupy(count):
     """A CuPy whose runtime answers like this when it is asked for the number of cards."""
     runtime = SimpleNamespace(
@@ -62,21 +68,64 @@ def made_up_cupy(count):
     return SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
 
 
-def test_card_is_found_by_its_number(monkeypatch):
+def test_card_is_found_by_its_number(monkeypatch, libraries):
     monkeypatch.setattr(_card, "driver_version", lambda: 13000)
     monkeypatch.setattr(_card, "cupy", lambda: made_up_cupy(lambda: 2))
     assert _card._card.__wrapped__(1) == gpu.Card(1, "made up", (8, 6), 28)
-    with pytest.raises(DeviceError, match="'cuda:2' is not there: this machine has 2 GPUs"):
+    with pytest.raises(DeviceError, match="'cuda:2' is not there: .* 2 GPUs; the last is 'cuda:1'"):
         _card._card.__wrapped__(2)
+
+
+def test_machine_without_cards_is_named(monkeypatch):
+    monkeypatch.setattr(_card, "driver_version", lambda: 13000)
+    monkeypatch.setattr(_card, "cupy", lambda: made_up_cupy(lambda: 0))
+    with pytest.raises(DeviceError, match=r"'cuda:0' is not there: this machine has 0 GPUs\.$"):
+        _card._card.__wrapped__(0)
+
+
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [(12040, r"'nvidia-curand-cu12'.*\[gpu12\]"), (13000, r"'nvidia-curand'.*\[gpu13\]")],
+)
+def test_missing_library_of_cuda_is_named(monkeypatch, version, expected):
+    """CuPy is installed by itself, and the machine has no CUDA toolkit."""
+    libraries = ModuleType("cupy_backends.cuda.libs")
+
+    def load(name):
+        if name == "curand":
+            raise ImportError("libcurand.so.10: cannot open shared object file")
+        return name
+
+    libraries.__getattr__ = load
+    libraries.__path__ = []
+    for name in ("cupy_backends", "cupy_backends.cuda"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+    monkeypatch.setitem(sys.modules, "cupy_backends.cuda.libs", libraries)
+    monkeypatch.setattr(_packages, "driver_version", lambda: version)
+    monkeypatch.setattr(_card, "driver_version", lambda: version)
+    monkeypatch.setattr(_card, "cupy", lambda: made_up_cupy(lambda: 1))
+    with pytest.raises(MissingExtraError, match=expected):
+        _card._card.__wrapped__(0)
 
 
 def test_driver_that_does_not_answer_is_named(monkeypatch):
     def refuse():
-        raise RefusedError("insufficient driver")
+        raise RefusedError("cudaErrorNoDevice: no CUDA-capable device is detected")
 
     monkeypatch.setattr(_card, "driver_version", lambda: 12000)
     monkeypatch.setattr(_card, "cupy", lambda: made_up_cupy(refuse))
-    with pytest.raises(DeviceError, match="does not answer: insufficient driver"):
+    with pytest.raises(DeviceError, match=r"does not answer: .* device is detected\.$"):
+        _card._card.__wrapped__(0)
+
+
+def test_driver_too_old_for_cupy_names_the_extra_for_it(monkeypatch):
+    def refuse():
+        raise RefusedError("cudaErrorInsufficientDriver: CUDA driver version is insufficient")
+
+    for module in (_card, _packages):
+        monkeypatch.setattr(module, "driver_version", lambda: 12040)
+    monkeypatch.setattr(_card, "cupy", lambda: made_up_cupy(refuse))
+    with pytest.raises(DeviceError, match=r"It knows CUDA 12\.4: install 'memvec\[gpu12\]'"):
         _card._card.__wrapped__(0)
 
 

@@ -147,8 +147,17 @@ def test_kernel_is_compiled_each_time_where_nothing_can_be_kept(
 
 
 def test_compiler_that_does_not_know_an_architecture_is_named():
-    with pytest.raises(DeviceError, match=r"NVRTC \d+\.\d+ cannot compile 'scores' for sm_10"):
+    expected = (
+        r"NVRTC \d+\.\d+ cannot compile 'scores' for sm_10; it knows sm_\d+ to sm_\d+\. .*gpu12"
+    )
+    with pytest.raises(DeviceError, match=expected):
         gpu.compile_kernel("scores", "sm_10", {})
+
+
+def test_kernel_that_does_not_compile_says_why():
+    expected = r"cannot compile 'members' for sm_80: (.|\n)*FIRST"
+    with pytest.raises(DeviceError, match=expected):
+        gpu.compile_kernel("members", "sm_80", {"BITS": 512})
 
 
 @pytest.mark.parametrize(

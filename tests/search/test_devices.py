@@ -163,7 +163,9 @@ def test_index_on_a_device_keeps_its_shadow():
     assert index.to("cpu").shadow == 0.5
 
 
-@pytest.mark.parametrize("device", [["cpu"], {}, None, "gpu"])
+@pytest.mark.parametrize(
+    "device", [["cpu"], {}, None, "gpu", "cuda:x", "cuda:-1", "cuda: 1", "cuda:١", "cpu:0", "toy:"]
+)
 def test_device_that_is_none_is_named(device):
     with pytest.raises(InvalidValueError, match="'device' parameter of Index.to must be 'cpu'"):
         Index.build(ROWS, progress=False).to(device)

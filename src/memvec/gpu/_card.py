@@ -13,7 +13,14 @@ import numpy as np
 from memvec import checks
 from memvec.errors import DeviceError, DeviceMemoryError
 from memvec.gpu._compile import kept_kernel
-from memvec.gpu._packages import cuda_core, cupy, driver_bindings, driver_version
+from memvec.gpu._packages import (
+    check_libraries,
+    cuda_core,
+    cuda_extra,
+    cupy,
+    driver_bindings,
+    driver_version,
+)
 
 Way: TypeAlias = Literal["wgmma", "mma", "popcount"]
 #: The ways of a join: 1-bit products of warpgroups, of warps, or popcounts. All answer the same.
@@ -159,19 +166,34 @@ def find_card(device: str = "cuda") -> Card:
 
 @cache
 def _card(number: int) -> Card:
-    if driver_version() is None:
+    version = driver_version()
+    if version is None:
         raise DeviceError(
             "There is no driver of NVIDIA on this machine: its library (libcuda) is not found. "
-            "Install the driver of the GPU; memvec needs no other part of CUDA."
+            f"Install the driver of the GPU; 'memvec[{cuda_extra()}]' brings all else."
         )
     runtime = cupy().cuda.runtime
     try:
         n_cards = int(runtime.getDeviceCount())
     except runtime.CUDARuntimeError as error:
-        raise DeviceError(f"The driver of the GPU does not answer: {error}") from None
+        raise DeviceError(_unanswered(str(error), version)) from None
     if number >= n_cards:
         counted = checks.counted(n_cards, "GPU")
-        raise DeviceError(f"'cuda:{number}' is not there: this machine has {counted}.")
+        last = f"; the last is 'cuda:{n_cards - 1}'" if n_cards else ""
+        raise DeviceError(f"'cuda:{number}' is not there: this machine has {counted}{last}.")
+    check_libraries()
     found = runtime.getDeviceProperties(number)
     name = found["name"].decode() if isinstance(found["name"], bytes) else str(found["name"])
     return Card(number, name, (found["major"], found["minor"]), found["multiProcessorCount"])
+
+
+def _unanswered(error: str, version: int) -> str:
+    """Return why a driver does not answer, and what helps where it is too old for CuPy."""
+    refused = f"The driver of the GPU does not answer: {error.rstrip('.')}."
+    if "InsufficientDriver" not in error:
+        return refused
+    knows = f"{version // 1000}.{version % 1000 // 10}"
+    return (
+        f"{refused} It knows CUDA {knows}: install 'memvec[{cuda_extra()}]' in place of another "
+        "CuPy, or a newer driver."
+    )

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memvec.errors import DeviceError
-from memvec.gpu._packages import cuda_core, nvrtc_version
+from memvec.gpu._packages import compiled_archs, cuda_core, nvrtc_version
 from memvec.kernels import cuda_source, private_folder
 
 # Compiled kernels that are kept: those used last.
@@ -38,8 +38,13 @@ def compile_kernel(name: str, arch: str, macros: dict[str, int]) -> bytes:
         program = core.Program(cuda_source(name), "c++", core.ProgramOptions(**options))
         return bytes(program.compile("cubin").code)
     except Exception as error:  # whatever NVRTC is wrapped in
+        refused = f"NVRTC {nvrtc_version()} cannot compile '{name}' for {arch}"
+        known = compiled_archs()
+        if not known or int("".join(filter(str.isdigit, arch))) in known:
+            raise DeviceError(f"{refused}: {error}") from error
         raise DeviceError(
-            f"NVRTC {nvrtc_version()} cannot compile '{name}' for {arch}: {error}"
+            f"{refused}; it knows sm_{known[0]} to sm_{known[-1]}. For an older GPU, install "
+            "'memvec[gpu12]'; for a newer one, a newer package nvidia-cuda-nvrtc."
         ) from error
 
 

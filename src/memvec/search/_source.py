@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -263,9 +264,12 @@ def check_device(device: object, where: str) -> str:
     kind = device.partition(":")[0] if isinstance(device, str) else ""
     if kind in _ROOMS:
         import_module(_ROOMS[kind])
-    if kind not in _DEVICES or device == f"{kind}:" or (kind == "cpu" and device != kind):
+    number = str(device)[len(kind) :]  # such as ":1"
+    named = re.fullmatch(r"(:[0-9]+)?", number) and not (number and kind == "cpu")
+    if kind not in _DEVICES or not named:
         known = " or ".join(repr(name) for name in dict.fromkeys([*_DEVICES, *_ROOMS]))
-        raise checks.bad_value("device", where, known, repr(device))
+        expected = f"{known}, or with a number, such as 'cuda:1'"
+        raise checks.bad_value("device", where, expected, repr(device))
     if kind in _FINDERS:
         _FINDERS[kind](str(device))
     return str(device)
