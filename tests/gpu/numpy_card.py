@@ -4,116 +4,17 @@
 without either. Kernels are not run: tests on a card compare each with its twin.
 """
 
-import ctypes
 import math
-import types
+import sys
 
 import numpy as np
 
 import naive
+from gpu.numpy_cupy import ArrayOnCard, Device, NumpyCupy, on_card, recorded
 from memvec import gpu
 from memvec.gpu import _build, _source
 
-RECORDERS = []
-
-
-def recorded(work):
-    """Do something now, and again whenever a graph that is being drawn is launched."""
-    for recorder in RECORDERS:
-        recorder.append(work)
-    work()
-
-
-class OnCard(np.ndarray):
-    """An array that only looks as if it lay on a card."""
-
-    __cuda_array_interface__ = None
-
-    @property
-    def data(self):
-        return types.SimpleNamespace(ptr=self.ctypes.data)
-
-    def get(self):
-        return np.array(self)
-
-    def fill(self, value):
-        recorded(lambda: np.ndarray.fill(self, value))
-
-
-def on_card(value):
-    return value.view(OnCard) if isinstance(value, np.ndarray) else value
-
-
-def copy(to, of, n_bytes, kind, stream):
-    recorded(lambda: ctypes.memmove(to, of, n_bytes))
-
-
-class Stream:
-    """Work in order, since everything is done at once."""
-
-    ptr = 0
-
-    def __init__(self, non_blocking=False):
-        self.work = []
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *given):
-        return None
-
-    def synchronize(self):
-        return None
-
-    def begin_capture(self):
-        self.work = []
-        RECORDERS.append(self.work)
-
-    def end_capture(self):
-        work = RECORDERS.pop()
-        return types.SimpleNamespace(launch=lambda stream: [again() for again in work])
-
-
-class Device:
-    """A device that may be made the current one."""
-
-    mem_info = (1 << 40, 1 << 40)
-
-    def __init__(self, number=0):
-        self.id = number
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *given):
-        return None
-
-    def synchronize(self):
-        return None
-
-
-class FakeCupy(types.ModuleType):
-    """NumPy under the name of CuPy; arrays that it makes are `OnCard`."""
-
-    def __init__(self):
-        super().__init__("cupy")
-        self.ndarray = OnCard
-        self.cuda = types.SimpleNamespace(
-            Device=Device,
-            Stream=Stream,
-            alloc_pinned_memory=bytearray,
-            runtime=types.SimpleNamespace(memcpyAsync=copy),
-            memory=types.SimpleNamespace(OutOfMemoryError=MemoryError),
-        )
-
-    def get_default_memory_pool(self):
-        return types.SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
-
-    def __getattr__(self, name):
-        found = getattr(np, name)
-        if not callable(found) or isinstance(found, type):
-            return found
-        return lambda *given, **more: on_card(found(*given, **more))
+__all__ = ["Device", "NumpyCard", "canonical_scores", "install", "on_card"]
 
 
 class NumpyCard(gpu.Card):
@@ -122,15 +23,22 @@ class NumpyCard(gpu.Card):
     def launch(self, kernel, grid, threads, arguments, shared=0):
         source, _, macros = kernel
         twin = TWINS["join" if source.startswith("join") else source]
-        recorded(lambda: twin(macros, *arguments))
+        for argument in arguments:
+            if isinstance(argument, np.ndarray):
+                assert type(argument) is ArrayOnCard
+                assert argument.card == self.number
+        with Device(self.number):
+            recorded(lambda: twin(macros, *map(plain, arguments)))
 
 
-def install(monkeypatch):
+def plain(argument):
+    return argument.view(np.ndarray) if isinstance(argument, ArrayOnCard) else argument
+
+
+def install(monkeypatch, number=0):
     """Let "cuda" be a card of NumPy."""
-    import sys
-
-    monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
-    card = NumpyCard(0, "NumPy", (7, 5), 4)
+    monkeypatch.setitem(sys.modules, "cupy", NumpyCupy())
+    card = NumpyCard(number, "NumPy", (7, 5), 4)
     for module in (_build, _source):
         monkeypatch.setattr(module, "find_card", lambda device: card)
     return card

@@ -10,7 +10,7 @@ import numpy as np
 from memvec import checks
 from memvec.codes import CodeSpace
 from memvec.errors import DeviceMemoryError
-from memvec.gpu._card import Card, find_card
+from memvec.gpu._card import Card, find_card, finish_work
 from memvec.gpu._clusters import clustered_units
 from memvec.gpu._codes import encode_balanced
 from memvec.gpu._fetched import FetchedCodes
@@ -18,7 +18,7 @@ from memvec.gpu._held import OnCard
 from memvec.gpu._members import Runs
 from memvec.gpu._packages import cupy
 from memvec.gpu._products import ROWS_AT_ONCE
-from memvec.gpu._queries import on_card, on_host
+from memvec.gpu._queries import on_card
 from memvec.gpu._scores import CardRows, stored_width
 from memvec.gpu._solve import MOST_MEMBERS
 from memvec.gpu._source import CardSource
@@ -57,6 +57,8 @@ _SORTED_ROW = 40
 # Bytes of a block of products, and of what else is made on the way.
 _ON_THE_WAY = 4 << 30
 _WHERE = "Index.build"
+# What tells that an object is an array, and not only its slices are.
+_ARRAY_PROTOCOLS = ("__array__", "__dlpack__", "__cuda_array_interface__")
 
 
 def build_on_card(
@@ -81,24 +83,24 @@ def build_on_card(
         As in `Index.build`.
     """
     shape: Any = getattr(vectors, "shape", ())
-    if len(shape) != 2:
+    if len(shape) != 2 or 0 in shape:
         return None, vectors
     n_rows, dim = int(shape[0]), int(shape[1])
     made = config_of_device(checked_config(config, dim, _WHERE), dim, _WHERE)
     if held_out is not None or not _is_plain(made, promise, dim):
-        return None, on_host(vectors)
+        return None, _whole(vectors)
     card, sample = find_card(device), _sample(vectors, n_rows)
     effective, uniform = measured_uniformity(sample, made.seed)
     if made.assignment == "auto":
         made = dataclasses.replace(made, assignment="random")
     made, asked = _decided(made, dim if uniform else max(2, int(effective)), promise), None
     if queries is not None:
-        given = checks.unit_queries(on_host(queries), "queries", _WHERE, dim=dim)
+        given = checks.unit_queries(queries, "queries", _WHERE, dim=dim)
         asked = rounded_rows(given, dtype)
     n_reserve = 0 if asked is not None else _reserve(n_rows, made)
     least = _LEAST_CLUSTERED if made.assignment == "kmeans" else int(made.unit_size)
     if n_rows - n_reserve < least or int(made.unit_size) > MOST_MEMBERS:
-        return None, on_host(vectors)
+        return None, _whole(vectors)
     design = IndexDesign(
         *(promise.similarity, promise.miss_rate, n_rows, dim, effective, made),
         guarantee=promise.guarantee,
@@ -130,6 +132,7 @@ def _parts(
             *(cascade, queries, n_reserve, design.similarity, state, made.seed, progress, truth)
         )
         source = CardSource(cascade, _moved(held, cascade))
+        finish_work()
     return IndexParts(design, UnitSource(cascade), evidence, source)
 
 
@@ -177,8 +180,22 @@ def _sample(vectors: Any, n_rows: int) -> Float32Array:
     """Return some rows in the memory of this machine, from all over the data."""
     step = max(1, n_rows // _RUNS)
     length = min(step, _LOOKED_AT // _RUNS)
-    runs = [on_host(vectors[start : start + length]) for start in range(0, n_rows, step)]
-    return checks.unit_rows(np.concatenate(runs), "vectors", _WHERE)
+    return np.concatenate(
+        [
+            checks.unit_rows(vectors[start : start + length], "vectors", _WHERE, first_row=start)
+            for start in range(0, n_rows, step)
+        ]
+    )
+
+
+def _whole(vectors: Any) -> Any:
+    """Return an array; that of all slices where only slices are arrays."""
+    if any(hasattr(vectors, name) for name in _ARRAY_PROTOCOLS):
+        return vectors
+    blocks = range(0, int(vectors.shape[0]), ROWS_AT_ONCE)
+    return np.concatenate(
+        [checks.matrix(vectors[at : at + ROWS_AT_ONCE], "vectors", _WHERE) for at in blocks]
+    )
 
 
 def _check_memory(design: IndexDesign, space: CodeSpace, card: Card) -> None:
@@ -294,7 +311,7 @@ def _stored(
     flips = xp.asarray(space.flips)
     with progress_bar("storing", n_rows, progress) as advance:
         for start in range(0, n_rows, ROWS_AT_ONCE):
-            given = on_card(vectors[start : start + ROWS_AT_ONCE], card)
+            given = on_card(vectors[start : start + ROWS_AT_ONCE], card, "vectors", _WHERE)
             part = slice(start, start + len(given))
             scales = None if rows.scales is None else rows.scales[part]
             into = CardRows(rows.data[part], scales)

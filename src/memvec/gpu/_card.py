@@ -130,6 +130,11 @@ class Card:
             raise DeviceError(f"{self.name} gives a block no {shared} bytes of shared memory.")
 
 
+def finish_work() -> None:
+    """Wait for CuPy's current stream: every other stream may then read what was made."""
+    cupy().cuda.get_current_stream().synchronize()
+
+
 def _current_stream() -> Any:
     """Return CuPy's current stream, as cuda.core takes it."""
     # 1 names the stream that 0 stands for, whatever 0 means to the caller.

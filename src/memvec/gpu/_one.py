@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from memvec.gpu._card import finish_work
 from memvec.gpu._codes import encode_balanced
 from memvec.gpu._packages import cupy
 from memvec.gpu._queue import Queue
@@ -61,6 +62,7 @@ class _Place:
         self.codes = units.encoded(self.tested)
         self.flips = xp.asarray(units.cascade.space.flips)
         self.stream = xp.cuda.Stream(non_blocking=True)
+        finish_work()  # zeros and flips were made on another stream
 
     @property
     def asked(self) -> Asked:
@@ -94,12 +96,20 @@ class _Place:
         cupy().cuda.runtime.memcpyAsync(to, of, n_bytes, direction, self.stream.ptr)
 
 
+class _Graph(NamedTuple):
+    """A search that was drawn, and what it reads and writes: kept as long as it may be launched."""
+
+    launched: Any
+    limits: Limits
+    queues: tuple[Queue, ...]
+
+
 class OneQuery:
     """Searches of one query; not for several threads at once."""
 
     def __init__(self) -> None:
         self._place: _Place | None = None
-        self._graphs: dict[tuple[int, float], tuple[Limits, Any]] = {}
+        self._graphs: dict[tuple[int, float], _Graph] = {}
 
     def answers(self, units: CardUnits) -> bool:
         """Tell whether all steps of a search of these units can be one graph."""
@@ -119,33 +129,44 @@ class OneQuery:
         place = self._place
         assert place is not None
         lowest = similarity - MATCH_SLACK
-        key = (id(limits.columns), lowest)
         with place.stream:
-            if key not in self._graphs:
-                # Kernels are loaded, and queues have room, before the graph is drawn.
+            while True:
+                graph = self._graph(place, units, limits, lowest)
+                graph.launched.launch(place.stream)
+                place.stream.synchronize()
+                if not place.steps.grow(place.counts):
+                    return self._matches(place, units)
+
+    def _graph(self, place: _Place, units: CardUnits, limits: Limits, lowest: float) -> _Graph:
+        """Return the search as a graph into the queues that there are; drawn where there is none.
+
+        Queues are others when one has grown. Whatever a search was interrupted by, no graph is
+        launched that writes to queues of before.
+        """
+        key, queues = (id(limits.columns), lowest), tuple(place.steps.queues)
+        graph = self._graphs.get(key)
+        if graph is None or graph.queues != queues:
+            if graph is None:  # kernels are loaded before a graph is drawn
                 place.launch(units, limits, lowest)
                 place.stream.synchronize()
-                self._draw(place, units, limits, lowest, key)
-            self._graphs[key][1].launch(place.stream)
-            place.stream.synchronize()
-            while place.steps.grow(place.counts):
-                self._graphs.clear()
-                self._draw(place, units, limits, lowest, key)
-                self._graphs[key][1].launch(place.stream)
-                place.stream.synchronize()
-            return self._matches(place, units)
+            self._make_room(queues)
+            graph = _Graph(self._drawn(place, units, limits, lowest), limits, queues)
+            self._graphs[key] = graph
+        return graph
 
-    def _draw(
-        self, place: _Place, units: CardUnits, limits: Limits, lowest: float, key: Any
-    ) -> None:
-        if len(self._graphs) >= _MOST_GRAPHS:
-            self._graphs.pop(next(iter(self._graphs)))
-        place.stream.begin_capture()
+    def _make_room(self, queues: tuple[Queue, ...]) -> None:
+        """Forget graphs into other queues, whose memory is then free, and the oldest of many."""
+        kept = list(self._graphs.items())[-(_MOST_GRAPHS - 1) :]
+        self._graphs = {key: graph for key, graph in kept if graph.queues == queues}
+
+    @staticmethod
+    def _drawn(place: _Place, units: CardUnits, limits: Limits, lowest: float) -> Any:
         try:
+            place.stream.begin_capture()
             place.launch(units, limits, lowest)
         finally:
             graph = place.stream.end_capture()
-        self._graphs[key] = limits, graph  # limits are kept as long as a graph reads them
+        return graph
 
     def _matches(self, place: _Place, units: CardUnits) -> Matches:
         n_columns, n_single_columns, n_members, n_hits, n_tested = place.counts.tolist()

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from memvec.cache import Cache
-from memvec.gpu._card import find_card
+from memvec.gpu._card import find_card, finish_work
 from memvec.gpu._one import OneQuery
 from memvec.gpu._own_pairs import joins_itself, own_pairs
 from memvec.gpu._packages import cupy
@@ -234,7 +234,12 @@ class CardSource(UnitSource):
 
     def _limits_of(self, thresholds: Thresholds) -> Limits:
         key = thresholds.at.tobytes() + thresholds.slack.tobytes()
-        return self._limits.get(key, lambda: limits_of(self.moved, thresholds))
+        return self._limits.get(key, lambda: self._limits_made(thresholds))
+
+    def _limits_made(self, thresholds: Thresholds) -> Limits:
+        made = limits_of(self.moved, thresholds)
+        finish_work()  # threads share them, each with a stream
+        return made
 
     def _allowed_places(self, allowed: BoolArray) -> Any:
         """Return by place which rows may be hits; None where all may."""
@@ -250,7 +255,11 @@ class CardSource(UnitSource):
 
 def source_on_card(source: UnitSource, device: str) -> CardSource:
     """Return the units of an index on a card."""
-    return CardSource(source.cascade, units_on_card(source.cascade, find_card(device)))
+    card = find_card(device)
+    with cupy().cuda.Device(card.number):
+        moved = units_on_card(source.cascade, card)
+        finish_work()
+    return CardSource(source.cascade, moved)
 
 
 def check_card(device: str) -> None:

@@ -1038,11 +1038,10 @@ class Index:
     def _rows(
         self, queries: ArrayLike, where: str, name: str = "queries", *, batch: bool = False
     ) -> Float32Array:
-        device, scale = taker_of(self._parts.moved), self._parts.design.metric == "cosine"
-        if device is not None:
-            uploaded = batch and scale and device.uploads(queries)
-            if uploaded or device.takes(queries):
-                return device.taken(queries, name, where)
+        scale = self._parts.design.metric == "cosine"
+        device = taker_of(self._parts.moved) if scale else None
+        if device is not None and ((batch and device.uploads(queries)) or device.takes(queries)):
+            return device.taken(queries, name, where)
         rows = checks.unit_queries(queries, name, where, dim=self._dim, scale=scale)
         return rounded_rows(rows, self._parts.design.dtype)
 
