@@ -169,7 +169,8 @@ def search_codes(
     is_selected[:] = False
     anything, no_reaches = np.int32(0), limits[:0]
 
-    # All queries meet a block while it is in cache.
+    # All queries meet a block while it is in cache. One query takes all blocks in one call.
+    together = n_blocks if n_queries == 1 else 1
     of_top = room((3, n_queries + n_blocks + 1), np.int64)
     n_in_top, n_lines_of, block_offsets = of_top[0], of_top[1], of_top[2]
     for q in range(n_queries):
@@ -179,14 +180,13 @@ def search_codes(
             top_stage, n_top_words, sums[q], squares[q], test, lines[q, 0], lines[q, 1]
         )
     for block in range(n_blocks):
-        block_offsets[block] = block * BLOCK
+        block_offsets[block], selected[block] = block * BLOCK, block
     block_offsets[n_blocks] = n_top
     flat_blocks = top_blocks.reshape(-1)
-    for block in range(n_blocks):
-        selected[0] = block
+    for block in range(0, n_blocks, max(together, 1)):
         for q in range(n_queries):
             n_in_top[q], _ = pass_runs(
-                selected[:1],
+                selected[block : block + together],
                 block_offsets,
                 flat_blocks,
                 n_top_words,

@@ -78,7 +78,8 @@ def pass_runs(
     limits, found = borrowed(limits), borrowed(found)
     n_codes = 0
     for i in range(runs.shape[0]):
-        if i + _RUNS_AHEAD < runs.shape[0]:
+        # Blocks follow each other: the processor fetches them by itself.
+        if stride == 0 and i + _RUNS_AHEAD < runs.shape[0]:
             ahead = runs[i + _RUNS_AHEAD]
             for position in range(offsets[ahead] * n_words, offsets[ahead + 1] * n_words, 8):
                 prefetch(words, position)
