@@ -246,3 +246,21 @@ def test_units_of_very_many_vectors_are_small():
         for n_vectors in (100_000, 1_000_000)
     ]
     assert [design.unit_size for design in designs] == [56, 28]
+
+
+@pytest.mark.parametrize(
+    ("n_vectors", "dim", "asked", "words"),
+    [
+        (2_000_000, 384, {}, 6),
+        (10_000_000, 384, {}, 4),
+        (10_000_000, 768, {}, 8),
+        (10_000_000, 300, {}, 4),
+        (10_000_000, 100, {}, 2),
+        (10_000_000, 384, {"unit_words": 5}, 5),
+        (10_000_000, 384, {"codes": "balanced"}, 6),
+    ],
+)
+def test_very_many_units_are_tested_by_their_first_words(n_vectors, dim, asked, words):
+    config = IndexConfig(**{"codes": "estimate", **asked})
+    made, _ = design_kmeans_units(config, (n_vectors, dim), 0.7, MachineCosts())
+    assert (made.levels, made.unit_words) == (1, words)
