@@ -10,6 +10,7 @@ none are given.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from string import ascii_letters
@@ -58,6 +59,7 @@ COPIED_FOLDERS = {
     LEARNED_COPIES_FILE: [TRAINING_FOLDER],
 }
 COPIES = "copies"
+_AMONG_OTHERS = f"{COPIES} among others"
 # GeM features have 1280 dimensions; whitening keeps the paper's 1024.
 _GEM, _WHITENED = 1280, 1024
 # Frames of Gardens Point this near show the same place.
@@ -175,7 +177,6 @@ _PAPER_SETS: dict[str, Callable[[Path, str], RetrievalSet]] = {
     "oxford5k": oxford5k,
     "ukb": ukb,
 }
-_PAPER_NAMES = {"holidays": "Holidays", "oxford5k": "Oxford5k", "ukb": "UKB"}
 _DEEP = "vectors_deep"
 
 
@@ -330,11 +331,20 @@ def large_split(
 
 
 def streamed_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
-    """Return the sets of figure 13: Holidays+Flickr1M, else photographs by a CNN, and words."""
+    """Return the sets of figure 13: Holidays+Flickr1M, else photographs, and words.
+
+    Photographs with copies, by φ_Δ, stand among those of another city; places, by a CNN, among
+    other images.
+    """
     found = _holidays_flickr1m(data, scale, _WORDS_LIMITS[scale][0])
     if found is not None:
         return [found]
-    return [*photo_sets(data, scale, "gem1280")[:2], words(data, scale, seed)]
+    copies, others = copied_set(data, scale), learned_copies(data, scale)
+    streamed = photo_sets(data, scale, "gem1280")[:2]
+    if copies is not None and others is not None:
+        vectors = np.concatenate([copies.vectors, others])
+        streamed.insert(0, replace(copies, name=_AMONG_OTHERS, vectors=vectors))
+    return [*streamed, words(data, scale, seed)]
 
 
 def _holidays_flickr1m(data: DataFolders, scale: str, n_vectors: int) -> RetrievalSet | None:

@@ -118,7 +118,8 @@ def quality_figure(table: Table, per_row: int = 4) -> Any:
     for axes, name in zip(panels, names, strict=True):
         part = table.where(data=name)
         whole = {"color": "#999999", "linewidth": 0.8, "label": "exhaustive"}
-        axes.axhline(part.column("baseline")[0], zorder=0, **whole)
+        for baseline in np.unique(part.column("baseline")):
+            axes.axhline(baseline, zorder=0, **whole)
         draw_lines(axes, part, "ratio", "quality", "variant")
         axes.set_xlim(0.95 * part.column("ratio").min(), 1)
         finish(axes, ("complexity ratio C/N", measure(str(name))), "x")

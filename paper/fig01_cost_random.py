@@ -195,6 +195,7 @@ def plot(table: Table) -> Any:
             look["linestyle"] = "none"
             panel.plot(dots.column("unit_size"), dots.column("cost"), **look)
         finish(panel, ("unit size n", "cost C/N"), "xy")
+    panels[0].plot([], [], "o", color="black", markersize=3, label="simulated (all marks)")
     share_legend(figure, panels)
     return figure
 

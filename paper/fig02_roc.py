@@ -243,7 +243,13 @@ def crossing(table: Table, kind: str, similarity: float) -> str:
 
 def plot(table: Table) -> Any:
     """Draw sum dashed and pinv solid, theory as lines and measurements as points."""
-    figure, panels = new_panels(("uniform vectors, d = 100, n = 10", f"{real_name(table)}, n = 10"))
+    titles = "uniform vectors, d = 100, n = 10, matches at α", f"{real_name(table)}, n = 10, α₀ = α"
+    figure, panels = new_panels(titles)
+    for level in sorted({*_SYNTHETIC, *_REAL}):
+        for construction in _CONSTRUCTIONS:  # the legend shows line and dots as one, in this order
+            panels[0].plot(
+                [], [], label=f"{construction}, α = {level}", **_look(construction, level)
+            )
     _draw(panels[0], table.where(data="uniform"), "theory", "simulated")
     _draw(panels[1], table.where(data=real_name(table)), None, "measured")
     share_legend(figure, panels)
@@ -252,13 +258,9 @@ def plot(table: Table) -> Any:
 
 def _draw(panel: Any, table: Table, line: str | None, dots: str) -> None:
     rates = np.unique(table.column("false"))
-    levels = sorted({*_SYNTHETIC, *_REAL})
     for level in table.values("similarity"):
-        for construction, dash, filled in (("sum", "--", False), ("pinv", "-", True)):
-            look = {**style(levels.index(float(level))), "linestyle": dash}
-            look["markerfacecolor"] = look["color"] if filled else "white"
-            label = f"{construction}, α = {level}"
-            panel.plot([], [], label=label, **look)  # the legend shows line and dots as one
+        for construction in _CONSTRUCTIONS:
+            look = _look(construction, float(level))
             if line is not None:
                 plain_line = {name: look[name] for name in ("color", "linestyle", "linewidth")}
                 drawn = heights(table, line, construction, float(level))
@@ -269,6 +271,14 @@ def _draw(panel: Any, table: Table, line: str | None, dots: str) -> None:
             bars = {"yerr": spread_of_runs, "elinewidth": 0.5, "capsize": 1}
             panel.errorbar(rates, shown.mean(axis=0), **bars, **look)
     finish(panel, ("false positive rate $P_{fp}$", "true positive rate $1 - P_{fn}$"), "x")
+
+
+def _look(construction: str, level: float) -> dict[str, Any]:
+    """Return the look of a curve: pinv solid with full marks, sum dashed with empty ones."""
+    look = style(sorted({*_SYNTHETIC, *_REAL}).index(level))
+    if construction == "pinv":
+        return {**look, "linestyle": "-"}
+    return {**look, "linestyle": "--", "markerfacecolor": "white"}
 
 
 FIG02 = Experiment(

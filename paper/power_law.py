@@ -132,11 +132,13 @@ def _gaps(table: Table, data: Cell, kind: str) -> Float64Array:
 
 
 def plot(table: Table) -> Any:
-    """Draw one panel a data set."""
+    """Draw one panel for each data set and kind of descriptor."""
     parts = [mean_table(table.where(data=data)) for data in table.values("data")]
-    return quality_figure(
-        Table(table.title, parts[0].columns, tuple(row for part in parts for row in part.rows))
-    )
+    rows = []
+    for data, variant, *rest in (row for part in parts for row in part.rows):
+        name, _, kind = str(variant).partition(", ")
+        rows.append((f"{data}, {kind or 'as they are'}", name, *rest))
+    return quality_figure(Table(table.title, parts[0].columns, tuple(rows)))
 
 
 POWER_LAW = Experiment(

@@ -3,6 +3,7 @@
 import shutil
 from collections import namedtuple
 
+import numpy as np
 import pytest
 
 from memvec.errors import StorageError
@@ -43,3 +44,11 @@ def test_memory_is_that_of_the_system_or_unknown(monkeypatch):
 
     monkeypatch.setattr(module.Path, "read_text", fails)
     assert module.available_memory() is None
+
+
+def test_calls_take_turns_on_every_query():
+    made = []
+    calls = [lambda query, name=name: made.append((name, float(query[0]))) for name in "ab"]
+    times = module.in_turns(np.array([[0.0], [1.0]], dtype=np.float32), *calls)
+    assert made == [(name, query) for query in (0.0, 1.0) for _ in range(3) for name in "ab"]
+    assert [each.shape for each in times] == [(2,), (2,)]

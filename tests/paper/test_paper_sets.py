@@ -15,6 +15,7 @@ from paper.data_sets import (
     paper_sets,
     photo_sets,
     reduced_sets,
+    streamed_sets,
     visual_sets,
     words,
 )
@@ -270,6 +271,13 @@ def test_photographs_with_copies_are_a_set_in_fours(tmp_path):
     assert [ids.tolist() for ids in found[0].relevant] == np.arange(12).reshape(3, 4).tolist()
     # PCA is learned on other photographs, of which there are 30.
     assert reduced_sets(data, "small", 1024)[0].vectors.shape == (12, 29)
+    streamed = streamed_sets(data, "small", 0)
+    names = [f"{COPIES} among others", "Gardens Point, day, CNN", "Gardens Point, night, CNN"]
+    assert [each.name for each in streamed] == [*names, "WordNet"]
+    # The same fours, among those 30.
+    np.testing.assert_array_equal(streamed[0].vectors[:12], found[0].vectors)
+    np.testing.assert_array_equal(streamed[0].relevant, found[0].relevant)
+    assert len(streamed[0].vectors) == 42
 
 
 def test_without_data_there_are_made_up_sets_and_the_sample():
@@ -311,7 +319,7 @@ def test_streams_and_batches_are_of_the_papers_large_set(paper_folder):
 
 def test_flann_takes_the_queries_out_of_the_papers_large_set(paper_folder):
     pytest.importorskip("cv2")
-    table = run_small("flann", paper_folder, vectors=390, queries=20, runs=1, autotuned=False)
+    table = run_small("flann", paper_folder, vectors=390, queries=20, runs=(1, 1), autotuned=False)
     first = table.to_records()[0]
     assert (first["data"], first["vectors"], first["dim"]) == ("Holidays+Flickr1M", 360, 40)
 
