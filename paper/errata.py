@@ -399,7 +399,7 @@ def _check(table: Table) -> Verdict:
 ERRATA = Experiment(
     "errata",
     "Sections 3 to 6",
-    "Formulas of the paper against simulation: those that are printed wrong, and what is right.",
+    "The printed formulas against simulation: which are wrong, and what is right.",
     {"smoke": {}, "small": {}, "paper": {}},
     _compute,
     _check,

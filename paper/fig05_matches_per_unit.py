@@ -49,8 +49,8 @@ def check(table: Table) -> Verdict:
             part = table.where(data=data, variant=name)
             held = _of_the_best(part, 0.0)
             finding = Finding(
-                f"those of the three best units of {name} that hold a match hold more than random "
-                f"ones (by {100 * (_MORE - 1):.0f} %)",
+                f"among the three best units of {name}, those with a match hold more matches than "
+                f"random ones (by {100 * (_MORE - 1):.0f} %)",
                 held >= _MORE * by_chance,
                 f"{held:.2f}, random {by_chance:.2f}",
                 of_paper=name in KMEANS,

@@ -91,7 +91,7 @@ def _sooner(table: Table, data: Cell) -> Finding:
         ratio_to_reach(means, data, name, 0.95) for name in ("random pinv", KMEANS_PINV)
     )
     return Finding(
-        "k-means pinv has 95 % of the exhaustive quality at a lower C/N than random pinv",
+        "k-means pinv reaches 95 % of the exhaustive quality at a lower C/N than random pinv",
         kmeans < random,
         f"{kmeans:.2f} against {random:.2f}",
         data=str(data),

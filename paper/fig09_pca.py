@@ -67,7 +67,7 @@ def check(table: Table) -> Verdict:
                 data=str(data),
             ),
             Finding(
-                f"it comes to {100 * _SHARE:.0f} % of it at about the same C/N (at most {_SAME} "
+                f"it reaches {100 * _SHARE:.0f} % of that at about the same C/N (at most {_SAME} "
                 "more)",
                 bool(reached[1].mean() <= reached[0].mean() + _SAME < np.inf),
                 f"{spread(reached[1], 2)} and {spread(reached[0], 2)}",
@@ -92,7 +92,7 @@ def plot(table: Table) -> Any:
 FIG09 = Experiment(
     "fig09-pca",
     "Figure 9",
-    "After PCA to d′ = 1024 quality and savings are close to those of all dimensions.",
+    "After PCA to d′ = 1024, quality and savings are close to those of all dimensions.",
     SETTINGS,
     compute,
     check,

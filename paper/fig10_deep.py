@@ -55,7 +55,7 @@ def check(table: Table) -> Verdict:
         )
         findings.append(
             Finding(
-                f"k-means pinv has {100 * _SHARE:.0f} % of the exhaustive quality below C/N = "
+                f"k-means pinv reaches {100 * _SHARE:.0f} % of the exhaustive quality below C/N = "
                 f"{_BELOW}",
                 bool(reached.mean() < _BELOW),
                 f"at {spread(reached, 2)}; random pinv at {spread(random, 2)}",

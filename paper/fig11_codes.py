@@ -145,8 +145,8 @@ def _converges(table: Table, data: Cell) -> Finding:
     part = table.where(data=data)
     reached = {name: over_runs(part, ratio_to_reach, data, name, _SHARE) for name in _NAMES}
     return Finding(
-        f"both have {100 * _SHARE:.0f} % of the exhaustive quality by codes well below C/N = 1 "
-        f"({_WELL})",
+        f"both reach {100 * _SHARE:.0f} % of the exhaustive quality of codes well below C/N = 1 "
+        f"(at {_WELL})",
         max(values.mean() for values in reached.values()) < _WELL,
         ", ".join(f"{name} {spread(values, 2)}" for name, values in reached.items()),
         main=True,

@@ -215,7 +215,7 @@ def _span(values: Float64Array, digits: str) -> str:
 FLANN = Experiment(
     "flann",
     "Section 5.1, comparison with FLANN",
-    "Autotuned FLANN comes to the quality of exhaustive search at 0.8 of its cost, memory vectors "
+    "Autotuned FLANN reaches the quality of exhaustive search at 0.8 of its cost, memory vectors "
     "at 0.3.",
     SETTINGS,
     compute,

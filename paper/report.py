@@ -35,8 +35,8 @@ _MINUS = re.compile(r"(?<![\w.,)])-(?=\d)")
 _HEAD = """# The paper, figure by figure
 
 Iscen, Furon, Gripon, Rabbat and Jégou, *Memory vectors for similarity search in high-dimensional
-spaces*, recomputed on memvec's own engine with other photographs and texts than the paper's. After
-this page you know which of its claims hold, and why the others do not. `python -m paper --report`
+spaces*, recomputed on memvec's own engine with other photographs and texts than the paper's. This
+page tells which of its claims hold here, and why the others do not. `python -m paper --report`
 writes it; every verdict comes from a check with a stated tolerance.
 
 | verdict | meaning |
