@@ -331,20 +331,26 @@ def large_split(
 
 
 def streamed_sets(data: DataFolders, scale: str, seed: int) -> list[RetrievalSet]:
-    """Return the sets of figure 13: Holidays+Flickr1M, else photographs, and words.
-
-    Photographs with copies, by φ_Δ, stand among those of another city; places, by a CNN, among
-    other images.
-    """
+    """Return the sets of figure 13: Holidays+Flickr1M, else photographs among others, and words."""
     found = _holidays_flickr1m(data, scale, _WORDS_LIMITS[scale][0])
-    if found is not None:
-        return [found]
+    return [*_among_others(data, scale), words(data, scale, seed)] if found is None else [found]
+
+
+def batched_sets(data: DataFolders, scale: str, seed: int, n_vectors: int) -> list[RetrievalSet]:
+    """Return the sets of figures 14 to 16: `large_set`, and, where that is words, photographs."""
+    large = large_set(data, scale, seed, n_vectors)
+    photographs = scale != "smoke" and large.name == _WORDS_NAME
+    return [*(_among_others(data, scale) if photographs else []), large]
+
+
+def _among_others(data: DataFolders, scale: str) -> list[RetrievalSet]:
+    """Return photographs with copies, by φ_Δ, among those of another city, and places, by a CNN."""
     copies, others = copied_set(data, scale), learned_copies(data, scale)
-    streamed = photo_sets(data, scale, "gem1280")[:2]
-    if copies is not None and others is not None:
-        vectors = np.concatenate([copies.vectors, others])
-        streamed.insert(0, replace(copies, name=_AMONG_OTHERS, vectors=vectors))
-    return [*streamed, words(data, scale, seed)]
+    places = photo_sets(data, scale, "gem1280")[:2]
+    if copies is None or others is None:
+        return places
+    vectors = np.concatenate([copies.vectors, others])
+    return [replace(copies, name=_AMONG_OTHERS, vectors=vectors), *places]
 
 
 def _holidays_flickr1m(data: DataFolders, scale: str, n_vectors: int) -> RetrievalSet | None:
@@ -387,6 +393,7 @@ __all__ = [
     "TRAINING_FOLDER",
     "WORDS",
     "DataFolders",
+    "batched_sets",
     "closed_sets",
     "clustered_sets",
     "copied_set",

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from memvec.types import Float32Array, IntArray
-from paper.data_sets import large_set
+from paper.data_sets import batched_sets
 from paper.errors import MissingPackageError
 from paper.experiment import Run
 from paper.quality_curves import SearchedUnits, paper_config, search_units
@@ -17,14 +17,14 @@ from paper.retrieval_sets import RetrievalSet
 
 OURS, THEIRS, THEIRS_PINV = "batch spherical k-means", "mbk", "mbk with pinv"
 # The paper has batches of 10⁴ among 10⁶ vectors in 10⁵ units: a hundredth of the vectors, and
-# fewer vectors than units.
-_BATCHES = 100
+# fewer vectors than units. A batch has a few units at least.
+_BATCHES, _LEAST = 100, 50
 _SIZE = 10
 
 
-def minibatch_data(run: Run) -> RetrievalSet:
-    """Return the data set that both cluster."""
-    return large_set(run.data, run.scale, run.seed, run.settings["vectors"])
+def minibatch_sets(run: Run) -> list[RetrievalSet]:
+    """Return the data sets that both cluster."""
+    return batched_sets(run.data, run.scale, run.seed, run.settings["vectors"])
 
 
 def both_units(run: Run, data: RetrievalSet, number: int) -> dict[str, SearchedUnits]:
@@ -33,7 +33,7 @@ def both_units(run: Run, data: RetrievalSet, number: int) -> dict[str, SearchedU
     A unit of mini-batch k-means is represented by its centroid, scaled to norm 1, as the method
     has it, and for a comparison of the clusters alone by pinv as ours are.
     """
-    seed, batch = run.seed + number, len(data.vectors) // _BATCHES
+    seed, batch = run.seed + number, max(_LEAST, len(data.vectors) // _BATCHES)
     labels = _labels_once(_Rows(data.vectors), batch, seed, run.settings["epochs"])
     config = paper_config("kmeans", "pinv", _SIZE, seed, batch_size=batch)
     rows = data.vectors, labels, data.queries
@@ -58,7 +58,7 @@ class _Rows:
         return isinstance(other, _Rows) and self._key == other._key
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=32)
 def _labels_once(rows: _Rows, batch: int, seed: int, epochs: int) -> IntArray:
     return minibatch_labels(rows.rows, _SIZE, batch, seed, epochs)
 
@@ -100,6 +100,6 @@ __all__ = [
     "THEIRS",
     "THEIRS_PINV",
     "both_units",
-    "minibatch_data",
     "minibatch_labels",
+    "minibatch_sets",
 ]

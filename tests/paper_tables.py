@@ -186,7 +186,7 @@ def fig13(good):
 
 def fig14(good):
     heights = (0.5, 0.8, 0.9, 0.95) if good else (0.95, 0.9, 0.8, 0.5)
-    names = ("random", "batches of 1,000", "batches of 10,000", "full")
+    names = ("random", "batches of N/100", "batches of N/10", "full")
     table = curves(dict(zip(names, heights, strict=True)), more=(0.01,))
     if good:
         return table

@@ -8,6 +8,7 @@ from paper import EXPERIMENTS, Run
 from paper.data_sets import (
     COPIES,
     DataFolders,
+    batched_sets,
     closed_sets,
     clustered_sets,
     large_set,
@@ -278,6 +279,8 @@ def test_photographs_with_copies_are_a_set_in_fours(tmp_path):
     np.testing.assert_array_equal(streamed[0].vectors[:12], found[0].vectors)
     np.testing.assert_array_equal(streamed[0].relevant, found[0].relevant)
     assert len(streamed[0].vectors) == 42
+    batched = [each.name for each in batched_sets(data, "small", 0, 1500)]
+    assert batched == [*names, "WordNet"]
 
 
 def test_without_data_there_are_made_up_sets_and_the_sample():
@@ -313,7 +316,7 @@ def test_streams_and_batches_are_of_the_papers_large_set(paper_folder):
     more = {"ratios": (0.12, 0.3, 0.7), "runs": 2}
     table = run_small("fig13-streaming", paper_folder, sizes=(10, 20), **more)
     assert table.values("data") == ["Holidays+Flickr1M, n = 10", "Holidays+Flickr1M, n = 20"]
-    table = run_small("fig14-batches", paper_folder, vectors=200, batches=(50,), **more)
+    table = run_small("fig14-batches", paper_folder, vectors=300, batches=(1,), **more)
     assert table.values("data") == ["Holidays+Flickr1M"]
 
 
