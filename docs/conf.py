@@ -51,6 +51,11 @@ def add_commands(app: Any, name: str, source: list[str]) -> None:
         source[0] += f"\n{reference()}\n"
 
 
+def with_dashes(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Set dashes between names and texts, where napoleon writes two hyphens."""
+    lines[:] = [line.replace(" -- ", " – ", 1) for line in lines]
+
+
 def outdated_pages(app: Any, *_: Any) -> list[str]:
     """Return the pages to read again at each build: commands change without their page."""
     return ["commands"]
@@ -59,4 +64,5 @@ def outdated_pages(app: Any, *_: Any) -> list[str]:
 def setup(app: Any) -> None:
     """Connect what the pages are made of besides their files."""
     app.connect("source-read", add_commands)
+    app.connect("autodoc-process-docstring", with_dashes, priority=900)  # after napoleon
     app.connect("env-get-outdated", outdated_pages)

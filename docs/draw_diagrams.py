@@ -86,11 +86,11 @@ def memory_vector() -> str:
     members = np.stack([np.cos(angles), np.sin(angles)])
     least = np.linalg.pinv(members.T) @ np.ones(3)
     panels = (
-        ("sum: m = Σx", members.sum(axis=1), 45, 92.0),
-        ("pinv: xᵀm as near to 1 as can be", least, 405, 160.0),
+        ("sum: m = Σx", members.sum(axis=1), 45, 92.0, (16, 20)),
+        ("pinv: xᵀm as near to 1 as possible", least, 405, 160.0, (0, -9)),
     )
     parts = []
-    for title, memory, left, scale in panels:
+    for title, memory, left, scale, beside in panels:  # beside: x₂'s label would touch m
         bottom = 265
         parts += [
             text(left + 130, 30, title, size=15),
@@ -99,14 +99,9 @@ def memory_vector() -> str:
         ]
         for number, (x, y) in enumerate(members.T, 1):
             parts.append(arrow(left, bottom, left + scale * x, bottom - scale * y, BLUE, 2))
-            parts.append(
-                text(
-                    left + scale * x + 13,
-                    bottom - scale * y + 4,
-                    f"x{'₁₂₃'[number - 1]}",
-                    color=BLUE,
-                )
-            )
+            right, down = beside if number == 2 else (13, 4)
+            at = left + scale * x + right, bottom - scale * y + down
+            parts.append(text(*at, f"x{'₁₂₃'[number - 1]}", color=BLUE))
         x, y = scale * memory
         parts += [
             arrow(left, bottom, left + x, bottom - y, ORANGE, 3.5),
@@ -199,7 +194,7 @@ def cascade() -> str:
 def guarantee() -> str:
     """Return how calibration queries become a threshold and a certificate."""
     columns = (
-        (20, "1  hold out", "vectors that no unit has seen"),
+        (20, "1  hold out", "vectors that are in no unit"),
         (255, "2  find their matches", "by comparing everything"),
         (490, "3  solve the threshold", "so that they miss at most ε"),
     )
@@ -269,9 +264,9 @@ def folders() -> str:
     collection = (
         "synsets.mv/",
         "  catalog.sqlite|ids, metadata, deletes, waiting vectors",
-        "  catalog.sqlite-wal|what was committed last",
-        "  catalog.crc|checksum while nobody writes",
-        "  writer.lock|held by the one writer",
+        "  catalog.sqlite-wal|the latest commits",
+        "  catalog.crc|checksum, while no writer is active",
+        "  writer.lock|locked by the one writer",
         "  segments/000007/|a saved index and the keys of its items",
         "  segments/000008/|another segment",
         "  solved/, lost/|may be removed",
