@@ -1,24 +1,24 @@
-"""Everything memvec raises on purpose.
+"""The errors that memvec raises on purpose.
 
 ::
 
     MemvecError
-    ├── InvalidValueError      (ValueError)   an argument or a vector cannot be used
-    ├── InvalidTypeError       (TypeError)    an argument is of the wrong kind
-    ├── FileFormatError        (ValueError)   a file is truncated, malformed or not what it claims
-    │   ├── CorruptIndexError                 a saved index is damaged, or the folder is no index
-    │   └── UnknownVersionError               a saved index is of a version this memvec cannot read
-    ├── IndexNotFoundError     (FileNotFoundError)  there is no saved index at this path
-    ├── LockedError            (BlockingIOError)    a collection is being written by someone else
-    ├── StorageError           (OSError)      the disk is full or refuses
+    ├── InvalidValueError      (ValueError)   an argument or a vector is invalid
+    ├── InvalidTypeError       (TypeError)    an argument has the wrong type
+    ├── FileFormatError        (ValueError)   a file is truncated, malformed or of another format
+    │   ├── CorruptIndexError                 an index or a collection is damaged
+    │   └── UnknownVersionError               the format version is unknown to this memvec
+    ├── IndexNotFoundError     (FileNotFoundError)  there is no index or collection at the path
+    ├── LockedError            (BlockingIOError)    another process or object writes the collection
+    ├── StorageError           (OSError)      the disk is full or refuses an operation
     ├── ShardError             (ConnectionError)  a shard of a cluster does not answer
-    ├── DeviceError            (RuntimeError) there is no GPU, no driver, or it refuses
+    ├── DeviceError            (RuntimeError) there is no GPU or driver, or it refuses
     │   └── DeviceMemoryError  (MemoryError)  a GPU has less free memory than is needed
     ├── ServerError            (RuntimeError) a server refuses, is busy, or cannot be reached
     └── MissingExtraError      (ImportError)  an optional dependency is not installed
 
 Each one is also the builtin that callers expect, so ``except ValueError`` keeps working.
-`DriftWarning` is a warning: a promise may not hold for the queries that come now.
+`DriftWarning` is a warning: a promise may not hold for live queries.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ class MemvecError(Exception):
 
 
 class InvalidValueError(MemvecError, ValueError):
-    """An argument has the right type but a value that cannot be used."""
+    """An argument has the right type but an invalid value."""
 
 
 class InvalidTypeError(MemvecError, TypeError):
-    """An argument is of a type that cannot be used."""
+    """An argument has an invalid type."""
 
 
 class FileFormatError(MemvecError, ValueError):
-    """A file is truncated, malformed or of another format than expected."""
+    """A file is truncated, malformed or not of the expected format."""
 
 
 class CorruptIndexError(FileFormatError):
-    """A saved index is damaged, or the folder that should hold one is not an index."""
+    """A saved index or a collection is damaged, or the folder is something else."""
 
 
 class UnknownVersionError(FileFormatError):
-    """A saved index is of a format version that this memvec cannot read."""
+    """The folder has a format version that this memvec cannot read."""
 
 
 class IndexNotFoundError(MemvecError, FileNotFoundError):
-    """There is no saved index at the path."""
+    """There is no index or collection at the path."""
 
 
 class LockedError(MemvecError, BlockingIOError):
-    """A collection is being written by someone else; readers are welcome."""
+    """Another process or object writes the collection; it can be opened for reading."""
 
 
 class StorageError(MemvecError, OSError):
-    """The disk is full or refuses; nothing was changed."""
+    """The disk is full or refuses an operation; nothing was changed."""
 
 
 class ShardError(MemvecError, ConnectionError):
@@ -66,7 +66,11 @@ class ShardError(MemvecError, ConnectionError):
     Attributes
     ----------
     shard : int
-        Its number.
+        The number of the shard.
+    folder : object
+        Its folder.
+    reason : str
+        Why it does not answer.
     """
 
     def __init__(self, shard: int, folder: object, reason: str) -> None:
@@ -78,7 +82,7 @@ class ShardError(MemvecError, ConnectionError):
 
 
 class DeviceError(MemvecError, RuntimeError):
-    """There is no GPU, no driver for it, or it refuses what is asked."""
+    """There is no GPU or no driver, or the GPU refuses what is asked."""
 
 
 class DeviceMemoryError(DeviceError, MemoryError):
@@ -86,7 +90,7 @@ class DeviceMemoryError(DeviceError, MemoryError):
 
     def __init__(self, what: str, needed: int, free: int) -> None:
         super().__init__(
-            f"{what} needs {needed / 1e9:.3f} GB of the memory of the GPU, of which "
+            f"{what} needs {needed / 1e9:.3f} GB of GPU memory, of which "
             f"{free / 1e9:.3f} GB are free."
         )
 
@@ -97,11 +101,11 @@ class ServerError(MemvecError, RuntimeError):
     Attributes
     ----------
     status : int or None
-        The HTTP status; None where no answer came.
+        The HTTP status; None if no answer arrived.
     code : str
-        What is wrong, in one word, as the server names it.
+        The server's word for the error.
     request_id : str or None
-        What the server's log calls the request.
+        The name of the request in the server's log.
     """
 
     def __init__(
@@ -116,7 +120,7 @@ class ServerError(MemvecError, RuntimeError):
 
 
 class MissingExtraError(MemvecError, ImportError):
-    """A feature needs a package that is not installed; the message says which pip line adds it."""
+    """A feature needs a package that is not installed; the message gives the pip command."""
 
     def __init__(self, feature: str, package: str, extra: str) -> None:
         super().__init__(
@@ -126,12 +130,12 @@ class MissingExtraError(MemvecError, ImportError):
 
 
 def damaged(path: object, reason: str) -> CorruptIndexError:
-    """Return the error of a file or folder that is not what was saved."""
+    """Return the error for a file or folder that is not what was saved."""
     return CorruptIndexError(f"{path} is damaged: {reason}.")
 
 
 class DriftWarning(UserWarning):
-    """Matches of live queries are harder to find than calibration knows, or more are missed."""
+    """Live queries miss more than promised, or their matches are harder to find than calibrated."""
 
 
 __all__ = [

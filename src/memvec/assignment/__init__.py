@@ -1,4 +1,4 @@
-"""Which vectors share a unit: random, or spherical k-means at once, in batches, in two steps."""
+"""Which vectors share a unit: at random, or by spherical k-means, in batches or in two steps."""
 
 from memvec.assignment._kmeans import kmeans_assignment
 from memvec.assignment._random import random_assignment

@@ -45,16 +45,16 @@ def kmeans_assignment(
     vectors : array_like of shape (n_vectors, dim)
         Rows are scaled to norm 1.
     unit_size : int
-        Vectors a unit on average, n; the number of units is M = ⌈N/n⌉.
+        Mean number of vectors per unit, n; the number of units is M = ⌈N/n⌉.
     construction : {"pinv", "sum", "ridge"}
-        What represents a unit.
+        The representative of a unit.
     normalised : bool, default False
         Scale representatives to norm 1 before vectors are compared with them.
     iterations : int
-        Rounds at most; fewer when no vector moves any more, or, with pinv, when as many keep
-        moving as before: it does not descend, and ends up exchanging some vectors for ever.
+        Maximum number of rounds. k-means stops earlier if no vector moves; with pinv, also if as
+        many vectors move as before, because pinv k-means need not converge.
     seed : int or numpy.random.Generator
-        Fixes the result, whatever the number of threads.
+        Seed, which fixes the result for any number of threads.
     threads : int, optional
         Threads for the compiled loops; matrix products follow the settings of NumPy's BLAS.
     progress : bool, optional

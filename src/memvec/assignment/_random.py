@@ -10,19 +10,19 @@ from memvec.assignment._sizes import number_of_units
 
 
 def random_assignment(n_vectors: int, unit_size: int, *, seed: int = 0) -> Assignment:
-    """Share vectors out at random over units of `unit_size` (paper, Section 4.2).
+    """Distribute vectors at random over units of `unit_size` (paper, Section 4.2).
 
-    Where `unit_size` does not divide the number of vectors, one more unit is made and sizes differ
+    If `unit_size` does not divide the number of vectors, there is one more unit, and sizes differ
     by at most one.
 
     Parameters
     ----------
     n_vectors : int
-        Number of vectors N.
+        Number of vectors, N.
     unit_size : int
-        Vectors a unit n; the number of units is M = ⌈N/n⌉.
+        Number of vectors per unit, n; the number of units is M = ⌈N/n⌉.
     seed : int or numpy.random.Generator
-        Fixes the result.
+        Seed, which fixes the result.
 
     Examples
     --------

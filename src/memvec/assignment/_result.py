@@ -13,7 +13,7 @@ from memvec.types import Int32Array, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Assignment:
-    """Vectors shared out over units.
+    """The unit of each vector.
 
     Attributes
     ----------
@@ -22,14 +22,13 @@ class Assignment:
     n_units : int
         Number of units M.
     iterations : int
-        Rounds of k-means that were run; 0 for a random assignment.
+        Number of k-means rounds; 0 for a random assignment.
     converged : bool
-        Whether the last round moved no vector.
+        Whether no vector moved in the last round.
     group_offsets : ndarray of shape (n_groups + 1,), optional
-        Where units were made inside clusters: cluster g holds the units from
-        ``group_offsets[g]`` on.
+        If units were made inside clusters: the first unit of each cluster.
     near_units : ndarray of shape (n_vectors, n_near), optional
-        The units that each vector is nearest to, nearest first, int32; −1 for none.
+        The units nearest to each vector, nearest first, int32; −1 for none.
     """
 
     labels: IntArray

@@ -41,8 +41,8 @@ def second_units(
 ) -> IntArray:
     """Choose a second unit for every member.
 
-    Of the units near a member, it is one whose centroid leaves a small residual that points another
-    way than the one its own unit leaves (SOAR, Sun et al. 2023, arXiv:2404.00774).
+    It is a unit near the member whose residual is small and points in a different direction than
+    the residual with the first unit (SOAR, Sun et al. 2023, arXiv:2404.00774).
 
     Parameters
     ----------
@@ -51,15 +51,15 @@ def second_units(
     offsets : ndarray of shape (n_units + 1,)
         Unit u holds the rows from ``offsets[u]`` to ``offsets[u + 1]``.
     near : ndarray of shape (n_vectors, n_near), optional
-        Units near each member, from which its second is chosen, int32; −1 for none. By default
-        they are looked for.
+        Units near each member, from which its second one is chosen, int32; −1 for none. By default,
+        they are searched for.
     seed, threads
         As in :func:`kmeans_assignment`.
 
     Returns
     -------
     ndarray of shape (n_vectors,)
-        The number of a unit; a member's own where no other is near enough.
+        The number of a unit; a member's own unit if no other is near enough.
 
     Examples
     --------

@@ -61,9 +61,9 @@ def batch_assignment(
     vectors : array_like of shape (n_vectors, dim)
         Rows are scaled to norm 1.
     unit_size : int
-        Vectors a unit on average.
+        Mean number of vectors per unit.
     batch_size : int
-        Vectors a batch at most; batches are of equal size, give or take one vector.
+        Maximum number of vectors per batch; batches differ in size by at most one vector.
     construction, normalised, iterations, seed, threads, progress
         As in :func:`kmeans_assignment`.
 
@@ -107,23 +107,23 @@ def two_step_assignment(
 ) -> Assignment:
     """Cluster coarsely first, then make the units inside each cluster.
 
-    With √M clusters, a vector is compared with about 2√M representatives a round instead of M.
-    Inside its cluster, a vector near the border cannot join a unit beyond it: some last rounds let
-    it try those of the clusters nearby, too.
+    With √M clusters, a vector is compared with about 2√M representatives per round instead of M. A
+    vector near the border of its cluster cannot join a unit beyond it, so the last rounds also
+    compare it with the units of nearby clusters.
 
     Parameters
     ----------
     vectors : array_like of shape (n_vectors, dim)
         Rows are scaled to norm 1.
     unit_size : int
-        Vectors a unit on average.
+        Mean number of vectors per unit.
     n_clusters : int, optional
-        Coarse clusters; √M by default.
+        Number of coarse clusters; √M by default.
     refinements : int, default 2
-        Rounds in which vectors may leave their cluster.
+        Number of rounds in which vectors may leave their cluster.
     regroupings : int, default 0
-        Rounds after these in which units are grouped anew, by their centroids, and vectors try the
-        units of groups near to their own. Units of one cluster drift apart.
+        Number of further rounds, in which units are grouped again by their centroids, because units
+        of one cluster drift apart. Vectors are compared with the units of groups near their own.
     construction, normalised, iterations, seed, threads, progress
         As in :func:`kmeans_assignment`. The coarse clusters are represented by their centroids,
         and found as by :func:`sampled_assignment`.
@@ -131,7 +131,7 @@ def two_step_assignment(
     Returns
     -------
     Assignment
-        Units of one cluster have consecutive numbers; `group_offsets` tells where each begins.
+        Units of one cluster have consecutive numbers; `group_offsets` holds the first of each.
 
     Examples
     --------
@@ -229,19 +229,18 @@ def sampled_assignment(
     threads: int | None = None,
     progress: bool | None = None,
 ) -> Assignment:
-    """Run k-means on a random sample, then give every vector to the nearest representative.
+    """Run k-means on a random sample, then assign every vector to the nearest representative.
 
-    For large units a sample places the representatives as well as all vectors do, and the rounds
-    cost as little as the sample is small.
+    For large units, a sample is enough to place the representatives, and rounds cost less.
 
     Parameters
     ----------
     vectors : array_like of shape (n_vectors, dim)
         Rows are scaled to norm 1.
     unit_size : int
-        Vectors a unit on average.
+        Mean number of vectors per unit.
     sample_size : int, optional
-        Vectors to run k-means on; by default 40 for each unit, at least 10,000.
+        Number of vectors to run k-means on; by default 40 per unit, at least 10,000.
     construction, normalised, iterations, seed, threads, progress
         As in :func:`kmeans_assignment`.
 

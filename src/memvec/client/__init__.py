@@ -1,4 +1,4 @@
-"""Collections of a server, used as if they were here; needs the extra ``memvec[server]``."""
+"""Collections of a server, used like local ones; needs the extra ``memvec[server]``."""
 
 from memvec.client._async import AsyncClient, AsyncRemoteCollection, AsyncStream
 from memvec.client._client import Client, RemoteCollection

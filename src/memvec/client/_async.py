@@ -159,9 +159,9 @@ class AsyncClient:
 
 
 class AsyncStream(Generic[_Match]):
-    """Matches or pairs as they come, and what is promised about them.
+    """A stream of matches or pairs, with its certificate.
 
-    ``async for`` reads them; ``await stream.certificate()`` may come before, between or after.
+    ``async for`` reads it; ``await stream.certificate()`` works before, during and after.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class AsyncStream(Generic[_Match]):
         self._first: list[Record] = []
 
     async def certificate(self) -> Certificate:
-        """Return what is promised about what is missed."""
+        """Return the promise about missed matches."""
         return certificate_of(await self._begun())
 
     async def __aiter__(self) -> AsyncIterator[_Match]:
@@ -199,8 +199,8 @@ class AsyncStream(Generic[_Match]):
 class AsyncRemoteCollection:
     """A collection on a server, awaited: the methods of :class:`RemoteCollection`.
 
-    What is a property there is a method here: ``await collection.health()``. Streams are
-    asynchronous iterators.
+    Its properties are methods here: ``await collection.health()``. Streams are asynchronous
+    iterators.
     """
 
     def __init__(self, client: AsyncClient, name: str) -> None:
@@ -252,7 +252,7 @@ class AsyncRemoteCollection:
         ordered: bool = True,
         **options: Unpack[Promise],
     ) -> AsyncStream[Match]:
-        """Yield everything above a similarity as it comes; what is not read is not sent."""
+        """Yield everything above a similarity, as a stream; what is not read is not sent."""
         call = self._calls.iter_range(queries, similarity, ordered, options)
         return AsyncStream(self._client.stream(call), match_block)
 
@@ -286,7 +286,7 @@ class AsyncRemoteCollection:
     def self_join(
         self, similarity: float | None = None, **options: Unpack[JoinOptions]
     ) -> AsyncStream[SimilarPair[Id]]:
-        """Yield all pairs of items above a similarity, each once; a job of the server."""
+        """Yield all pairs of items above a similarity, each once. Runs as a job on the server."""
         call = self._calls.start("self_join", similarity, options)
         return AsyncStream(self._joined(call), pair_block)
 
@@ -299,7 +299,7 @@ class AsyncRemoteCollection:
     async def deduplicate(
         self, similarity: float | None = None, **options: Unpack[GroupOptions]
     ) -> Duplicates[Id]:
-        """Find groups of near-duplicates and the one of each to keep; a job of the server."""
+        """Find groups of near-duplicates and the one of each to keep, as a job on the server."""
         job = await self._client.send(self._calls.start("deduplicate", similarity, options))
         await self._client.finished(job)
         return duplicates_of(await self._client.send(job_call(job, "/result")))
@@ -330,17 +330,17 @@ class AsyncRemoteCollection:
         return await self._client.send(self._calls.recalibrate(queries))
 
     async def shadow(self, share: float | None = None) -> float:
-        """Return the share of queries that are compared, set anew where one is given."""
+        """Return the share of queries that are compared; set it first if one is given."""
         if share is not None:
             await self._client.send(self._calls.set_shadow(share))
         return float((await self._asked())["shadow"])
 
     async def health(self) -> Health:
-        """Return how the promise is being kept."""
+        """Return how well the promise holds."""
         return _calls.health_of(await self._asked())
 
     async def settings(self) -> Settings:
-        """Return what the collection was created with."""
+        """Return the settings that the collection was created with."""
         return settings_of((await self._asked())["settings"])
 
     async def read_only(self) -> bool:
@@ -352,7 +352,7 @@ class AsyncRemoteCollection:
         return _calls.stats_of(await self._asked())
 
     async def get(self, ids: Id | Sequence[Id]) -> Item | list[Item]:
-        """Return the items of several ids, in their order, or the item of one id."""
+        """Return the items with several ids, in their order, or the item with one id."""
         one = isinstance(ids, int | str)
         found = await self._client.send(self._calls.get([ids] if one else list(ids)))  # type: ignore[list-item,arg-type]
         return found[0] if one else found
@@ -360,7 +360,7 @@ class AsyncRemoteCollection:
     async def items(
         self, where: Mapping[str, Any] | None = None, *, first: Id | None = None
     ) -> AsyncIterator[Item]:
-        """Yield all items in the order they came, from `first` on, as they are asked for."""
+        """Yield all items in the order they were added, from `first` on, read on demand."""
         async for found in self._client.stream(self._calls.scroll(where, first)):
             for record in found:
                 if "begin" not in record:
@@ -371,7 +371,7 @@ class AsyncRemoteCollection:
         return await self._client.send(self._calls.check())
 
     async def refresh(self) -> None:
-        """Ask what the collection is; an error tells where it is gone."""
+        """Ask the server for the settings; raise an error if the collection is gone."""
         await self._asked()
 
     def __repr__(self) -> str:

@@ -82,12 +82,12 @@ class Client:
         return found
 
     def create(self, name: str, *, dim: int, **settings: Any) -> RemoteCollection:
-        """Make a collection.
+        """Create a collection.
 
         Parameters
         ----------
         name : str
-            A name not in use, of letters, digits, dots, dashes and underscores.
+            A new name, of letters, digits, dots, dashes and underscores.
         dim : int
             Dimension of the vectors.
         **settings
@@ -180,8 +180,8 @@ class Client:
 class RemoteCollection:
     """A collection on a server, with the methods and results of :class:`memvec.Collection`.
 
-    Made by :meth:`Client.collection`. Parameters are those of the same methods there; `threads`
-    and `progress` are the server's own business.
+    Made by :meth:`Client.collection`. Methods take the parameters of :class:`memvec.Collection`,
+    except `threads` and `progress`.
     """
 
     def __init__(self, client: Client, name: str) -> None:
@@ -233,7 +233,7 @@ class RemoteCollection:
         ordered: bool = True,
         **options: Unpack[Promise],
     ) -> RangeStream:
-        """Find everything above a similarity, read as it comes; what is not read is not sent."""
+        """Find everything above a similarity, as a stream; what is not read is not sent."""
         call = self._calls.iter_range(queries, similarity, ordered, options)
         head, blocks = self._streamed(call, match_block)
         return RangeStream(blocks, certificate_of(head), Searched.lawless(**head["searched"]))
@@ -268,7 +268,7 @@ class RemoteCollection:
     def self_join(
         self, similarity: float | None = None, **options: Unpack[JoinOptions]
     ) -> PairStream:
-        """Find all pairs of items above a similarity, each once; a job of the server."""
+        """Find all pairs of items above a similarity, each once. Runs as a job on the server."""
         job = self._client.send(self._calls.start("self_join", similarity, options))
         self._client.finished(job)
         head, blocks = self._streamed(job_call(job, "/result"), pair_block)
@@ -277,7 +277,7 @@ class RemoteCollection:
     def deduplicate(
         self, similarity: float | None = None, **options: Unpack[GroupOptions]
     ) -> Duplicates[Id]:
-        """Find groups of near-duplicates and the one of each to keep; a job of the server."""
+        """Find groups of near-duplicates and the one of each to keep, as a job on the server."""
         job = self._client.send(self._calls.start("deduplicate", similarity, options))
         self._client.finished(job)
         return duplicates_of(self._client.send(job_call(job, "/result")))
@@ -318,12 +318,12 @@ class RemoteCollection:
 
     @property
     def health(self) -> Health:
-        """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
+        """How well the promise holds: queries answered, misses seen by `shadow`, drift."""
         return _calls.health_of(self._asked())
 
     @property
     def settings(self) -> Settings:
-        """What the collection was created with."""
+        """The settings that the collection was created with."""
         return settings_of(self._known()["settings"])
 
     @property
@@ -333,7 +333,7 @@ class RemoteCollection:
 
     @property
     def dtype(self) -> RowType:
-        """What vectors are stored in."""
+        """The type that vectors are stored in."""
         return self.settings.dtype
 
     @property
@@ -353,7 +353,7 @@ class RemoteCollection:
         return isinstance(name, int | str) and self._client.send(self._calls.has(name))
 
     def __iter__(self) -> Iterator[Id]:
-        """Yield all ids, in the order they came."""
+        """Yield all ids, in the order they were added."""
         _, blocks = self._streamed(self._calls.scroll(None, include=()), list)
         yield from (record["id"] for found in blocks for record in found)
 
@@ -364,14 +364,14 @@ class RemoteCollection:
     def get(self, ids: Sequence[Id]) -> list[Item]: ...
 
     def get(self, ids: Id | Sequence[Id]) -> Item | list[Item]:
-        """Return the items of several ids, in their order, or the item of one id."""
+        """Return the items with several ids, in their order, or the item with one id."""
         found = self._client.send(self._calls.get(_listed(ids)))
         return found[0] if isinstance(ids, int | str) else found
 
     def items(
         self, where: Mapping[str, Any] | None = None, *, first: Id | None = None
     ) -> Iterator[Item]:
-        """Yield all items in the order they came, from `first` on, as they are asked for."""
+        """Yield all items in the order they were added, from `first` on, read on demand."""
         _, blocks = self._streamed(self._calls.scroll(where, first), list)
         yield from (item_of(record) for found in blocks for record in found)
 
@@ -384,11 +384,11 @@ class RemoteCollection:
         return self._client.send(self._calls.check())
 
     def refresh(self) -> None:
-        """Ask what the collection is; an error tells where it is gone."""
+        """Ask the server for the settings; raise an error if the collection is gone."""
         self._info = self._asked()
 
     def close(self) -> None:
-        """Do nothing: the client holds the connections."""
+        """Do nothing: connections belong to the client."""
 
     def __enter__(self) -> Self:
         return self
@@ -403,7 +403,7 @@ class RemoteCollection:
         return self._client.send(self._calls.info())
 
     def _known(self) -> Record:
-        """Return what does not change, asked once."""
+        """Return the settings that do not change, asked for once."""
         if not self._info:
             self.refresh()
         return self._info

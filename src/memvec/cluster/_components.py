@@ -94,20 +94,20 @@ class Rounds(NamedTuple):
 def components(
     n_nodes: int, files: Sequence[str], folder: str, n_parts: int, run: Run
 ) -> list[str]:
-    """Find of each node the smallest of its component; return files of them, in order.
+    """Find the smallest node of each node's component; return files of them, in order.
 
     Parameters
     ----------
     n_nodes : int
-        Nodes are numbered from 0.
+        Number of nodes, which are numbered from 0.
     files : sequence of str
-        Edges: int64, two a pair.
+        Files of edges: pairs of int64.
     folder : str
-        For the work, and the result: a new or empty folder, or one that a call before has used.
+        The folder for working files and the result: new, empty, or used by an earlier call.
     n_parts : int
-        Ranges of nodes that are worked on apart. The result does not depend on it.
+        Number of ranges of nodes that are processed separately. The result does not depend on it.
     run : callable
-        Calls a function with several lists of arguments, at once or one after the other.
+        Calls a function with several lists of arguments, in parallel or one after the other.
 
     Examples
     --------

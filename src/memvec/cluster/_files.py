@@ -192,25 +192,26 @@ def deduplicate(
 ) -> FileDuplicates:
     """Find the near-duplicates in files, on the nodes of a Ray cluster.
 
-    The work is that of :func:`memvec.deduplicate_files`, and so are the files that it writes, byte
-    for byte; blocks are read, indexed and joined by as many workers as the cluster has CPUs for.
-    Groups are made by rounds over parts of the rows. After a crash of the driver, the same call
-    goes on, here or on a single machine.
+    The output files are those of :func:`memvec.deduplicate_files`, byte for byte. Blocks are read,
+    indexed and joined by as many workers as the cluster has CPUs for. Groups are computed in rounds
+    over parts of the rows. After a crash of the driver, the same call resumes, on the cluster or on
+    a single machine.
 
     Parameters
     ----------
     files : str, path, sequence of them or ray.data.Dataset
         Files as in :func:`memvec.deduplicate_files`, or a dataset, in whose order rows are
-        numbered. It is written to ``out/_work`` first, as Parquet. The same call goes on after a
-        crash where the dataset has the same rows, in the same blocks.
+        numbered. A dataset is first written to ``out/_work``, as Parquet. The same call resumes
+        after a crash if the dataset has the same rows in the same blocks.
     similarity, keep_list, field, ids, keep, scores, groups, miss_rate, guarantee, confidence
-        As in :func:`memvec.deduplicate_files`; of a dataset, names of columns.
+        As in :func:`memvec.deduplicate_files`. For a dataset, fields are columns.
     out : str or path
-        As there; a folder that all nodes reach under this path, as they do the files.
+        As in :func:`memvec.deduplicate_files`. All nodes must reach the folder, and the files,
+        under the same paths.
     memory : str or int, optional
-        Bytes that one worker may use; the size of blocks follows from it.
+        Memory that one worker may use; it sets the size of blocks.
     cpus : int, default 1
-        CPUs that Ray reserves for a worker, and its threads.
+        Number of CPUs that Ray reserves for a worker, which is also its number of threads.
     keep_work, progress
         As in :func:`memvec.deduplicate_files`.
 
@@ -270,8 +271,8 @@ def join(
 ) -> FileJoin:
     """Write all similar pairs of two sets of files to a folder, on the nodes of a Ray cluster.
 
-    The work is that of :func:`memvec.join_files`, and so are the files that it writes, byte for
-    byte. After a crash of the driver, the same call goes on, here or on a single machine.
+    The output files are those of :func:`memvec.join_files`, byte for byte. After a crash of the
+    driver, the same call resumes, on the cluster or on a single machine.
 
     Parameters
     ----------

@@ -62,28 +62,28 @@ def open_cluster(
 ) -> ShardedCollection:
     """Open a collection of several shards, or create one.
 
-    Each shard is an ordinary collection in a folder of its own, ``shard-0000`` and so on, which
-    :func:`memvec.open` reads by itself. An item lies in the shard that a hash of its id names
+    Each shard is an ordinary collection in its own folder, ``shard-0000`` and so on, which
+    :func:`memvec.open` also reads. A hash of its id determines the shard of an item
     (:func:`shard_of`).
 
     Parameters
     ----------
     path : str or path
-        The folder of the shards: one made before, or new or empty. With Ray, all nodes that shards
-        may run on, and the driver, reach it under this path.
+        The folder of the shards, or a new or empty folder. With Ray, the driver and all nodes that
+        shards may run on must reach it under this path.
     shards : int, optional
-        How many; needed to create a collection, and fixed from then on.
+        Number of shards; needed to create a collection, and fixed from then on.
     dim, similarity, radius, metric, dtype, miss_rate, guarantee, confidence, similarities, config
         As in :func:`memvec.open`.
     seal_at, read_only, verify, background
         As in :func:`memvec.open`, for each shard.
     partial : bool, default False
-        Answer without shards that do not answer. The certificate names them, and promises nothing
-        about their items. By default that is a ShardError.
+        Return answers even if some shards do not answer. The certificate names these shards and
+        promises nothing about their items. By default, such a shard raises ShardError.
     local : bool, default False
         Open all shards in this process, without Ray. Answers are the same.
     cpus : float, default 1
-        What Ray reserves for each shard.
+        Number of CPUs that Ray reserves for each shard.
 
     Raises
     ------
@@ -92,7 +92,7 @@ def open_cluster(
     ShardError
         If a shard cannot be opened.
     LockedError
-        If someone else has a shard open to write.
+        If a shard is open for writing elsewhere.
     MissingExtraError
         If Ray is not installed and `local` is False.
 

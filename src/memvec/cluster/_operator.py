@@ -15,20 +15,20 @@ _WHERE = "memvec.cluster.FindSimilar"
 
 
 class FindSimilar:
-    """Adds to each row of a batch what a collection holds above a similarity.
+    """Adds to each row of a batch the items of a collection above a similarity.
 
-    For ``map_batches`` with a pool of actors, each of which maps the collection once.
+    For ``map_batches`` with a pool of actors, each of which maps the collection into memory once.
 
     Parameters
     ----------
     path : str or path
-        A collection, or a shard; it is opened to be read.
+        A collection, or a shard; it is opened read-only.
     column : str
-        Holds the vectors.
+        The column of vectors.
     similarity : float, optional
         α₀; that of the collection by default.
     threads : int, default 1
-        How many share the queries of a batch.
+        Number of threads that share the queries of a batch.
     **promise
         `miss_rate`, `guarantee`, `confidence`, `where` of :meth:`memvec.Collection.range_search`.
 

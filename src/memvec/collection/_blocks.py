@@ -120,7 +120,7 @@ def deduplicate_files(
         As in :func:`memvec.deduplicate`. Up to 16,000 rows, nothing is missed.
     out : str or path
         Folder for the pairs: Parquet files of ``id_a``, ``id_b`` and ``score``. Equal vectors are
-        paired with the first of them alone. Until the call is done, the folder also holds working
+        paired only with the first of them. Until the call ends, the folder also contains working
         files, about 1.2 times the size of the vectors as float32.
     keep_list : str or path, optional
         A Parquet file to write: ``id`` of each row, ``keep``, and ``group``, the id that is kept

@@ -420,7 +420,8 @@ class Collection:
         k : int
             How many.
         construction : {"pinv", "sum"}
-            "sum" gives more weight to vectors that resemble each other; "pinv" gives all the same.
+            "sum" gives more weight to vectors that resemble each other; "pinv" gives all vectors
+            the same weight.
         miss_rate, guarantee, confidence, where, include, threads
             As in :meth:`search`.
         """
@@ -509,7 +510,7 @@ class Collection:
             (as JSON), the one with the highest score, or the one for which the callable, called
             with each :class:`Item`, returns the highest value. Ties keep the first.
         scores : str, optional
-            The metadata field that holds the score of each item, for ``keep="best"``.
+            The metadata field that contains the score of each item, for ``keep="best"``.
         groups : {"components", "star"}
             "components" groups items that a chain of similar pairs connects; the ends of a chain
             may differ. "star" takes items in the order of `keep` and drops only those similar to a
@@ -623,7 +624,7 @@ class Collection:
 
     @property
     def health(self) -> Health:
-        """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
+        """How well the promise holds: queries answered, misses seen by `shadow`, drift."""
         return self._searches.health
 
     @heeds_progress
@@ -651,7 +652,7 @@ class Collection:
 
     @property
     def settings(self) -> Settings:
-        """What the collection was created with."""
+        """The settings that the collection was created with."""
         return self._store.settings
 
     @property
@@ -661,12 +662,12 @@ class Collection:
 
     @property
     def dtype(self) -> RowType:
-        """What vectors are stored in: "float32", "float16" or "int8"."""
+        """The type that vectors are stored in: "float32", "float16" or "int8"."""
         return self._store.settings.dtype
 
     @property
     def metric(self) -> Metric:
-        """What scores are: "cosine" or "euclidean"."""
+        """Whether scores are cosines or distances: "cosine" or "euclidean"."""
         return self._store.settings.metric
 
     @property
@@ -691,7 +692,7 @@ class Collection:
     def get(self, ids: Ids) -> list[Item]: ...
 
     def get(self, ids: Id | Ids) -> Item | list[Item]:
-        """Return the items of several ids, in their order, or the item of one id.
+        """Return the items with several ids, in their order, or the item with one id.
 
         Parameters
         ----------
@@ -754,13 +755,13 @@ class Collection:
         self._store.refresh()
 
     def close(self) -> None:
-        """Finish sealing and let the next writer in; without it, nothing is lost.
+        """Finish sealing and release the lock. Nothing is lost without this call.
 
         If segments were made, thresholds of ranges are solved for the next process, unless an
-        exception ends the ``with`` block. If sealing takes longer than a second, a line says so on
-        the terminal, or the logger "memvec" at level INFO. Afterwards no file is open or mapped,
-        and every method raises InvalidValueError, as files of Python raise ValueError; results stay
-        valid.
+        exception ends the ``with`` block. If sealing takes longer than a second, a line on the
+        terminal says so, or the logger "memvec" at level INFO. Afterwards, no file is open or
+        mapped, and every method raises InvalidValueError, as Python's files raise ValueError;
+        results remain valid.
         """
         self._writing.end(self._close, solve=True)
 

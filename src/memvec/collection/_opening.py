@@ -114,17 +114,17 @@ def open_collection(
     verify : bool, default True
         Compare the checksums of a segment with its files when it is first searched.
     online : {"scan", "units"}
-        How waiting vectors are searched: one by one, or as the paper does with a stream, by
-        memory vectors of random units that are updated with each vector, at the level of the
-        model.
+        How waiting vectors are searched: one by one, or, as the paper does for streams, by memory
+        vectors of random units that are updated with each vector, at level "model".
     background : bool, default True
-        Seal in a thread while vectors are added; False seals within the call that makes it due.
+        Seal in a thread while vectors are added; False seals within the call that makes sealing
+        due.
     device : str
         Device that segments are searched on: "cpu", "cuda" for the first GPU, "cuda:1" for the
-        second, and so on. A GPU needs balanced codes: a collection created with a device gets
-        them, one created without needs ``IndexConfig(codes="balanced")``. The folder is the same,
-        and may be opened on the CPU next. Each segment is copied to the card by the first search
-        after it was opened or sealed. The CPU searches waiting vectors and builds segments.
+        second, and so on. A GPU needs balanced codes: a collection created with a device gets them;
+        one created without a device needs ``IndexConfig(codes="balanced")``. The folder is the
+        same, and can later be opened on the CPU. Each segment is copied to the card by the first
+        search after it was opened or sealed. The CPU searches waiting vectors and builds segments.
 
     Raises
     ------
@@ -133,7 +133,8 @@ def open_collection(
     LockedError
         If it is open for writing elsewhere.
     CorruptIndexError, UnknownVersionError
-        If it is damaged, is no collection, or has a format version that this release does not know.
+        If it is damaged, is not a collection, or has a format version that this release does not
+        know.
     InvalidValueError
         If it was created with other settings than those given.
     StorageError

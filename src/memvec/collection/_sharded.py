@@ -235,9 +235,9 @@ class ShardedSearches(Searches):
 class ShardedCollection(Collection):
     """A collection in several folders, each of them an ordinary one; made by `memvec.cluster.open`.
 
-    Items lie in the shard that a hash of their id names, and are listed shard by shard. What one
-    call adds to a shard is there as a whole or not at all. Calibration queries are a sample of all
-    shards, asked of every shard: an answer has one certificate.
+    A hash of its id determines the shard of an item; items are listed shard by shard. What one call
+    adds to a shard is added completely or not at all. Calibration queries are a sample of all
+    shards, and every shard answers them, so an answer has one certificate.
 
     Examples
     --------
@@ -262,12 +262,12 @@ class ShardedCollection(Collection):
 
     @property
     def missing_shards(self) -> tuple[int, ...]:
-        """Shards that do not answer and are left out, where partial answers are allowed."""
+        """Shards that do not answer and are left out, if partial answers are allowed."""
         return self.shards.missing
 
     @property
     def n_shards(self) -> int:
-        """How many shards there are, those that do not answer among them."""
+        """Number of shards, including those that do not answer."""
         return len(self.shards.links)
 
     def _checked(self) -> CheckReport:

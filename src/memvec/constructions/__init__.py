@@ -1,4 +1,4 @@
-"""From the members of a unit to its memory vector: sum, pinv, and the ridge between them."""
+"""The memory vector of a unit from its members: sum, pinv, and the ridge between them."""
 
 from memvec.constructions._batch import (
     CONSTRUCTIONS,

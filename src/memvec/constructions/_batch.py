@@ -82,16 +82,16 @@ def memory_vectors(
     - ``"ridge"``: m ∝ X(XᵀX + λI)⁻¹1, scaled so that members score 1 on average: λ = 0 is pinv,
       λ = ∞ is the centroid's direction.
 
-    Members that cancel exactly (x and −x) leave a zero vector. An empty unit has one, too.
+    Members that cancel exactly (x and −x) give a zero vector, and so does an empty unit.
 
     Parameters
     ----------
     vectors : array_like of shape (n_vectors, dim), or RowBlocks
-        Unit rows; they are taken as they are, since checking them all would cost a pass.
+        Unit rows. They are not checked, since this would cost a pass over the data.
     offsets : array_like of shape (n_units + 1,)
         Unit u holds the rows ``order[offsets[u]:offsets[u + 1]]``.
     order : array_like of shape (n_members,), optional
-        The rows, unit after unit; by default they lie in unit order already.
+        The rows, unit after unit; by default, they are already in unit order.
     construction : {"pinv", "sum", "ridge"}
         How the members are combined.
     ridge : float, default 0
@@ -99,14 +99,14 @@ def memory_vectors(
     normalised : bool, default False
         Scale each memory vector to norm 1.
     threads : int, optional
-        How many threads work; the result does not depend on it.
+        Number of threads; the result does not depend on it.
     progress : bool, optional
         Show a bar; None shows it on a terminal.
 
     Returns
     -------
     ndarray of shape (n_units, dim)
-        One memory vector a row, float32.
+        One memory vector per row, float32.
 
     Examples
     --------

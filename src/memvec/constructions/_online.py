@@ -14,24 +14,24 @@ OnlineConstruction = Literal["pinv", "sum"]
 
 
 class OnlineUnit:
-    """A memory unit that follows a stream.
+    """A memory unit that is updated as members come and go.
 
     Adding x to the members X updates the memory vector with the residual r = x − XX⁺x of x,
 
         m ← m + (1 − xᵀm) r/‖r‖²,
 
-    in O(n·dim + n²) operations; removing costs the same. The inverse Gram matrix (XᵀX)⁻¹ that gives
-    XX⁺x is kept by bordering. Where x nearly depends on the members, the residual vanishes; from
-    then on only XᵀX is kept, and `vector` takes the least-squares solution from its eigenvalues
-    when it is asked for, in O(n³) and with the cut of the batch construction. The unit comes back
-    to updates by itself when it can.
+    in O(n·dim + n²) operations; removing costs the same. The inverse Gram matrix (XᵀX)⁻¹, which
+    gives XX⁺x, is updated by bordering. If x nearly depends on the members, the residual vanishes.
+    From then on, only XᵀX is updated, and `vector` computes the least-squares solution from its
+    eigenvalues, in O(n³) and with the cut of the batch construction. The unit returns to fast
+    updates when it can.
 
     Parameters
     ----------
     dim : int
         Dimension d of the vectors.
     construction : {"pinv", "sum"}
-        Which memory vector to keep.
+        The memory vector to maintain.
 
     Examples
     --------
@@ -70,11 +70,11 @@ class OnlineUnit:
 
     @property
     def vectors(self) -> Float32Array:
-        """The members in the order they came, float32 of shape (size, dim)."""
+        """The members in the order they were added, float32 of shape (size, dim)."""
         return self._rows.copy()
 
     def add(self, vector: ArrayLike) -> None:
-        """Take one more member, scaled to norm 1."""
+        """Add a member, scaled to norm 1."""
         row = self._row(vector, "OnlineUnit.add")
         wide = row.astype(np.float64)
         if self.construction == "sum":
@@ -87,7 +87,7 @@ class OnlineUnit:
         self._settle()
 
     def remove(self, vector: ArrayLike) -> None:
-        """Forget one member equal to `vector`; of several, the one that came first."""
+        """Remove a member equal to `vector`; of several, the first one added."""
         row = self._row(vector, "OnlineUnit.remove")
         found = np.flatnonzero((self._rows == row).all(axis=1))
         if not len(found):

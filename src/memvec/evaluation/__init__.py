@@ -1,7 +1,7 @@
-"""Judging answers: exact ground truth, misses, retrieval measures, curves, and data to judge on.
+"""Measuring a search: exact ground truth, misses, retrieval measures, ROC curves, and a sample.
 
-`exact_range` and `exact_top_k` give the truth; `count_misses` compares an answer with it.
-`load_sample` gives the data that ships with the package; `memvec.files` reads other data.
+`exact_range` and `exact_top_k` return the truth; `count_misses` compares an answer with it.
+`load_sample` returns the data that ships with the package; `memvec.files` reads other data.
 """
 
 from memvec.evaluation._curves import RocCurve, auc, complexity_ratio, roc_curve

@@ -12,12 +12,12 @@ from memvec.types import ArrayLike, Float64Array, IntArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RocCurve:
-    """The error rates of the test "score ≥ τ" for every τ that makes a difference.
+    """The error rates of the test "score ≥ τ", at every τ where they change.
 
     Attributes
     ----------
     thresholds : ndarray of shape (n_points,)
-        Falling; the first is infinite, the others are the distinct scores.
+        In descending order; the first is infinite, the others are the distinct scores.
     false_positive_rate : ndarray of shape (n_points,)
         P_fp(τ), the share of H0 scores ≥ τ, from 0 to 1.
     true_positive_rate : ndarray of shape (n_points,)

@@ -12,15 +12,15 @@ from memvec.types import IntArray
 
 
 class FlatRows(Protocol):
-    """Anything with the ids of all queries in one array and the offset of each query's part."""
+    """Any object with the ids of all queries in one array, and the offset of each query's part."""
 
     @property
     def offsets(self) -> Any:
-        """Where each query's part begins, and the end: shape (n_queries + 1,)."""
+        """The beginning of each query's part, and the end: shape (n_queries + 1,)."""
 
     @property
     def ids(self) -> Any:
-        """The ids of all queries, one part after the other."""
+        """The ids of all queries, query by query."""
 
 
 def flat_rows(value: FlatRows, name: str, where: str) -> tuple[IntArray, IntArray]:

@@ -64,14 +64,14 @@ def exact_range(
         One row of `vectors` per query that is left out of its answer: the query itself, when
         queries are rows of the data.
     dtype : {"float32", "float64"}, optional
-        Of the scores: canonical ones as they are in float64, or rounded to float32.
+        Type of the scores: float64, as canonical scores are, or rounded to float32.
     progress : bool, optional
         Force the progress bar on or off; by default it shows on a terminal.
 
     Returns
     -------
     Matches
-        Each row by falling canonical score, equal ones by rising id.
+        Each row in descending order of the canonical score; ties in ascending order of the id.
 
     Examples
     --------
@@ -136,7 +136,7 @@ def exact_top_k(
     queries : array_like of shape (n_queries, dim) or (dim,)
         The queries; rows are normalised.
     k : int
-        How many, at most the number of vectors that may be returned.
+        Number of vectors, at most as many as may be returned.
     exclude : array_like of shape (n_queries,), optional
         One row of `vectors` per query that is left out of its answer.
     progress : bool, optional
@@ -145,8 +145,8 @@ def exact_top_k(
     Returns
     -------
     TopK
-        Ids and float32 scores of shape (n_queries, k), by falling canonical score, equal ones by
-        rising id.
+        Ids and float32 scores of shape (n_queries, k), in descending order of the canonical score;
+        ties in ascending order of the id.
 
     Examples
     --------

@@ -18,20 +18,19 @@ _LARGEST_DEVIATION = 0.5
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Misses:
-    """What an answer left out; made by `count_misses`.
+    """The misses of an answer; made by `count_misses`.
 
-    Queries without a match have nothing to miss and take no part in either rate. Where no query
-    has a match nothing was missed: both rates are 0, and the interval, [0, 1], says how little that
-    means.
+    Queries without a match have nothing to miss and do not count in either rate. If no query has a
+    match, both rates are 0 and the interval is [0, 1].
 
     Attributes
     ----------
     matches : ndarray of shape (n_queries,)
         The number of matches of each query.
     missed : ndarray of shape (n_queries,)
-        How many of them were not returned.
+        The number of matches that were not returned.
     extra : ndarray of shape (n_queries,)
-        How many ids were returned that are no matches.
+        The number of returned ids that are not matches.
     """
 
     matches: IntArray
@@ -50,7 +49,7 @@ class Misses:
 
     @property
     def n_queries_without_matches(self) -> int:
-        """The number of queries that take no part in the rates."""
+        """The number of queries without a match, which do not count in the rates."""
         return self.n_queries - self.n_queries_with_matches
 
     @property
@@ -76,15 +75,15 @@ class Misses:
 
     @property
     def pair_miss(self) -> float:
-        """Missed pairs over all pairs."""
+        """Missed pairs, divided by all pairs."""
         return self.n_missed / self.n_pairs if self.n_pairs else 0.0
 
     @property
     def standard_error(self) -> float:
         """Standard error of `miss_rate` over the draw of queries.
 
-        With fewer than two queries that have matches it cannot be estimated and is 0.5, the
-        largest standard deviation a share can have.
+        With fewer than two queries that have matches, it cannot be estimated and is 0.5, the
+        largest standard deviation of a share.
         """
         n = self.n_queries_with_matches
         return float(self.shares.std(ddof=1)) / math.sqrt(n) if n > 1 else _LARGEST_DEVIATION
@@ -107,9 +106,8 @@ class Misses:
         """Return a confidence interval of the miss rate: Wilson's, with queries as trials.
 
         Shares in [0, 1] of mean μ have variance at most μ(1 − μ), that of yes-or-no trials, so
-        Wilson's interval errs on the wide side; unlike the mean ± standard errors it does not
-        shrink to nothing where no miss was seen. It is an approximation, good for some ten queries
-        or more.
+        Wilson's interval is conservative. Unlike the mean ± standard errors, it does not shrink to
+        nothing if no miss was seen. It is an approximation, good for about ten queries or more.
 
         Examples
         --------
@@ -144,7 +142,7 @@ def _wilson(share: float, n: int, confidence: float) -> tuple[float, float]:
 
 
 def count_misses(truth: FlatRows, answer: FlatRows) -> Misses:
-    """Compare the matches there are with the ids returned.
+    """Compare the true matches with the ids returned.
 
     Parameters
     ----------
@@ -180,9 +178,9 @@ def missed_pairs(truth: FlatRows, answer: FlatRows) -> BoolArray:
 
 
 def miss_rate(truth: FlatRows, answer: FlatRows) -> float:
-    """Return the mean share of matches not returned, over the queries that have a match.
+    """Return the share of matches not returned, averaged over the queries that have a match.
 
-    It is 0 where no query has one; `count_misses` tells these cases apart and gives errors.
+    It is 0 if no query has one; `count_misses` distinguishes these cases and gives standard errors.
 
     Examples
     --------
@@ -194,7 +192,7 @@ def miss_rate(truth: FlatRows, answer: FlatRows) -> float:
 
 
 def pair_miss(truth: FlatRows, answer: FlatRows) -> float:
-    """Return missed pairs over all pairs; 0 where there is no pair.
+    """Return missed pairs divided by all pairs; 0 if there is no pair.
 
     Examples
     --------

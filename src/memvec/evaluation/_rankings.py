@@ -42,19 +42,19 @@ def disagreeing_rankings(
 ) -> IntArray:
     """Return the numbers of the queries whose two rankings differ by more than ties.
 
-    Two rankings of a query agree when the scores at every rank are within `tolerance`, an id
-    present in both has scores within `tolerance`, and an id present in one only ties, within
-    `tolerance`, with the last score of its ranking, where the other may have chosen another one of
-    the tie.
+    Two rankings of a query agree if the scores at every rank are within `tolerance`, an id that is
+    in both has scores within `tolerance`, and an id that is in only one of them ties, within
+    `tolerance`, with the last score of its ranking: the other may have chosen another id of the
+    tie.
 
     Parameters
     ----------
     ids, other_ids : array_like of shape (n_queries, k)
-        Rankings, best first; −1 stands for no answer, and must then stand in both.
+        Rankings, best first; −1 means no answer, and must then be in both.
     scores, other_scores : array_like of shape (n_queries, k)
         Their scores, which may not rise by more than `tolerance` along a row.
     tolerance : float
-        Scores this close count as equal.
+        Scores that differ by at most this much count as equal.
 
     Examples
     --------

@@ -51,15 +51,16 @@ def mean_average_precision(
     Parameters
     ----------
     rankings : sequence of n_queries sequences of ids, or ndarray of shape (n_queries, depth)
-        The ids returned for each query, best first. The id −1 stands for no answer.
+        The ids returned for each query, best first. The id −1 means no answer.
     relevant : sequence of n_queries sequences of ids
-        What should be returned for each query: for Oxford5k "good" and "ok" images together.
+        The ids that should be returned for each query: for Oxford5k, "good" and "ok" images
+        together.
     junk : sequence of n_queries sequences of ids, optional
-        Ids taken out of the ranking before it is judged, neither right nor wrong: the "junk" images
-        of Oxford5k.
+        Ids that count as neither right nor wrong, and are removed from the ranking first: the
+        "junk" images of Oxford5k.
     queries : array_like of shape (n_queries,), optional
-        The id of each query where it is itself in the data, taken out of the ranking and of the
-        relevant ids: the rule of Holidays, whose program ignores a ranked query.
+        The id of each query, if queries are in the data. It is removed from the ranking and from
+        the relevant ids: the rule of Holidays, whose program ignores the query in its ranking.
     method : {"trapezoid", "plain"}
         How the area is computed.
 
@@ -96,11 +97,11 @@ def recall_at_k(rankings: IdRows, relevant: IdRows, k: int) -> float:
     Parameters
     ----------
     rankings : sequence of n_queries sequences of ids, or ndarray of shape (n_queries, depth)
-        The ids returned for each query, best first; shorter than k counts as nothing found there.
+        The ids returned for each query, best first; missing ranks count as nothing found.
     relevant : sequence of n_queries sequences of ids
         What should be returned for each query.
     k : int
-        How many of the first ids count.
+        Number of first ids that count.
 
     Examples
     --------
@@ -123,7 +124,7 @@ def four_recall_at_4(rankings: IdRows, relevant: IdRows) -> float:
     Parameters
     ----------
     rankings : sequence of n_queries sequences of ids, or ndarray of shape (n_queries, depth)
-        The ids returned for each query, best first, the query not taken out.
+        The ids returned for each query, best first, including the query itself.
     relevant : sequence of n_queries sequences of 4 ids
         The images of the query's object.
 

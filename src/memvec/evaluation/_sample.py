@@ -66,9 +66,9 @@ def load_sample(n_vectors: int = 10_000) -> Sample:
     """Return the first vectors of the packaged sample of WordNet.
 
     The first 10,000 are animals and artifacts; other artifacts, attributes, body parts, cognition
-    and communication follow. The first were quantised to int8 with one scale per dimension, the
+    and communication follow. The first 10,000 are stored as int8 with one scale per dimension, the
     others in steps six times as coarse: their cosine with the model's vector is 0.998. All are
-    normalised here. The files stand beside the notices of WordNet and of the model.
+    scaled to norm 1. The files are beside the notices of WordNet and of the model.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Files of vectors: ``.npy``, ``.npz``, ``.fvecs``, HDF5, Parquet, JSON Lines.
 
-`read_vectors` gives all vectors of a file, `read_blocks` its rows block by block, with ids and
-metadata, and `count_rows` how many there are. `writing_table` and `read_column` write and read
-Parquet files of plain columns.
+`read_vectors` returns all vectors of a file, `read_blocks` its rows block by block, with ids and
+metadata, and `count_rows` their number. `writing_table` and `read_column` write and read Parquet
+files of plain columns.
 """
 
 from memvec.files._blocks import BLOCK_SUFFIXES, count_rows, read_blocks

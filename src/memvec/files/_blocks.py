@@ -36,31 +36,31 @@ def read_blocks(
     block_rows: int = 1000,
     first_row: int = 0,
 ) -> Blocks:
-    """Yield the rows of a file in blocks, so that the whole need not fit into memory.
+    """Yield the rows of a file in blocks; the whole file need not fit into memory.
 
     Parameters
     ----------
     source : str, path or binary file
-        A file whose suffix says what it is: ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs``, ``.npz``,
-        ``.hdf5`` or ``.h5``, ``.parquet``, ``.jsonl`` or ``.ndjson``; or an open file of JSON
-        Lines.
+        A file with the suffix of its format: ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs``,
+        ``.npz``, ``.hdf5`` or ``.h5``, ``.parquet``, ``.jsonl`` or ``.ndjson``; or an open file of
+        JSON Lines.
     field : str, optional
-        What holds the vectors: an array of an ``.npz`` (by default ``vectors`` or the only one), a
-        dataset of HDF5 (``train``), a column of Parquet (the only one of lists), a name in the
-        objects of JSON Lines (``vector``).
+        The name of the vectors: an array of ``.npz`` (by default ``vectors`` or the only one), a
+        dataset of HDF5 (``train``), a column of Parquet (the only one of lists), or a key of JSON
+        Lines (``vector``).
     ids : str, optional
-        What holds the ids; by default ``id`` or ``ids``, where there is one. Of JSON Lines, all
+        The name of the ids; by default ``id`` or ``ids``, if there is one. In JSON Lines, all rows
         have ids, or none.
     metadata : sequence of str, optional
-        What holds values of the metadata; ``"*"`` stands for everything else. By default
-        ``metadata``, where there is one: objects, or the JSON of objects. Values that are null or
-        NaN are left out, dates become text. Each of JSON Lines may have other fields; a name that
-        none of the first block has is refused.
+        The names of the metadata; ``"*"`` means all other fields. By default ``metadata``, if there
+        is one: objects, or their JSON. Values that are null or NaN are left out; dates become text.
+        Lines of JSON may differ in their fields; a name that no row of the first block has is
+        refused.
     block_rows : int, default 1000
-        Rows a block; the last may have fewer, and so may those of Parquet.
+        Rows per block; the last block may have fewer, and so may blocks of Parquet.
     first_row : int, default 0
-        Begin with this row. What is before it is not read where the format lets it be skipped:
-        ``.npy``, ``.fvecs`` and the like, and groups of rows of Parquet.
+        Begin with this row. The rows before it are not read if the format can skip them: ``.npy``,
+        ``.fvecs`` and the like, and row groups of Parquet.
 
     Yields
     ------
@@ -69,7 +69,7 @@ def read_blocks(
     Raises
     ------
     FileFormatError
-        If the file is truncated, malformed or not of the format its suffix says.
+        If the file is truncated, malformed or not of the format of its suffix.
     MissingExtraError
         If h5py or pyarrow is needed and not installed.
 
@@ -116,7 +116,7 @@ def blocks_of(path: Path, asked: Fields, block_rows: int) -> Blocks:
 
 
 def count_rows(source: str | os.PathLike[str], *, field: str | None = None) -> int:
-    """Return how many rows a file has; only JSON Lines are read to their end for it.
+    """Return the number of rows of a file. Only JSON Lines files are read to their end.
 
     Parameters
     ----------

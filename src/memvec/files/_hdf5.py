@@ -39,7 +39,7 @@ class AnnBenchmark:
     distances : ndarray of shape (n_queries, k)
         Their distances.
     metric : str
-        What the file says its distance is, such as "angular"; empty if it says nothing.
+        The distance that the file names, such as "angular"; empty if it names none.
     """
 
     train: VectorArray

@@ -31,9 +31,9 @@ def refuse_special(path: Path) -> None:
 def expand_paths(
     files: str | os.PathLike[str] | Sequence[str | os.PathLike[str]], where: str
 ) -> list[Path]:
-    """Return the paths that names and patterns stand for, those of a pattern by name.
+    """Return the paths that names and patterns match, those of a pattern sorted by name.
 
-    ``**`` stands for any folders, and none.
+    ``**`` matches any number of folders.
 
     Examples
     --------

@@ -27,23 +27,23 @@ def read_vectors(
     Parameters
     ----------
     path : str or path
-        A file whose suffix says what it is: ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs``, ``.npz``,
-        ``.hdf5`` or ``.h5``, ``.parquet``, ``.jsonl`` or ``.ndjson``.
+        A file with the suffix of its format: ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs``,
+        ``.npz``, ``.hdf5`` or ``.h5``, ``.parquet``, ``.jsonl`` or ``.ndjson``.
     rows : int, optional
-        Read the first `rows` rows only; all of them by default or where there are fewer.
+        Read only the first `rows` rows; all rows by default, or if there are fewer.
     field : str, optional
-        What holds the vectors, as in `read_blocks`.
+        The name of the vectors, as in `read_blocks`.
 
     Returns
     -------
     ndarray of shape (n_rows, dim)
         Memory-mapped and read-only for ``.npy``, ``.fvecs``, ``.bvecs``, ``.ivecs`` and for HDF5
-        datasets stored in one piece; in memory otherwise.
+        datasets stored contiguously; in memory otherwise.
 
     Raises
     ------
     FileFormatError
-        If the file is truncated, malformed or not of the format its suffix says.
+        If the file is truncated, malformed or not of the format of its suffix.
     MissingExtraError
         If h5py or pyarrow is needed and not installed.
 

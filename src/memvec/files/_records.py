@@ -32,13 +32,13 @@ class VectorBlock:
     Attributes
     ----------
     first_row : int
-        The number of the first of them in the file.
+        The number of the first row in the file.
     vectors : ndarray of shape (n_rows, dim)
-        In the type they are stored in.
+        The vectors, in the type of the file.
     ids : list of int or str, or None
-        None where the file names none.
+        The ids; None if the file has none.
     metadata : list of dict, or None
-        None where the file holds none.
+        The metadata; None if the file has none.
     """
 
     first_row: int

@@ -18,12 +18,12 @@ WriteBatch: TypeAlias = Callable[[Mapping[str, Any]], None]
 
 @contextmanager
 def writing_table(path: str | os.PathLike[str], columns: Mapping[str, str]) -> Iterator[WriteBatch]:
-    """Write a Parquet file batch by batch; it gets its name when the block ends without an error.
+    """Write a Parquet file batch by batch; it appears once the block ends without an error.
 
     Parameters
     ----------
     path : str or path
-        What is there is replaced.
+        An existing file is replaced.
     columns : mapping of str to str
         The type of each column, as pyarrow names it: ``"int64"``, ``"string"``, ``"float32"``.
 
@@ -64,5 +64,5 @@ def read_column(path: str | os.PathLike[str], name: str) -> Column:
 
 
 def joined_columns(columns: Sequence[Column]) -> Column:
-    """Return columns of one type, one behind the other."""
+    """Return columns of one type, concatenated."""
     return arrow("Reading Parquet files").concat_arrays(columns)

@@ -45,18 +45,18 @@ class Certificate:
     Attributes
     ----------
     level : {"exact", "high_probability", "expected", "model", "none"}
-        On what the promise rests: bounds that no score can break, calibration queries (two ways),
-        the paper's law; "none" is no promise.
+        What the promise rests on: bounds that no score can break ("exact"), calibration queries
+        ("high_probability" and "expected"), or the paper's law ("model"). "none" is no promise.
     similarity : float or None
         α₀, of a range.
     miss_rate : float or None
-        ε, what was asked for.
+        ε, the miss rate asked for.
     bound : float or None
         The miss rate that the evidence supports with the thresholds used: at most ε.
     confidence : float or None
         1 − δ, the probability over the draw of the calibration queries, for "high_probability".
     n_queries, n_matches : int
-        Calibration queries with matches, and their matches.
+        Number of calibration queries with matches, and of their matches.
     n_synthetic : int
         How many of these matches are of synthetic queries.
     source : {"reserve", "queries", "synthetic"} or None
@@ -64,45 +64,46 @@ class Certificate:
     observed : float or None
         The miss rate of the calibration queries themselves.
     pair_miss : float or None
-        The share of all their pairs that is missed, usually smaller.
+        The share of all their matches that is missed; usually smaller.
     thresholds : dict
-        How far below a match each stage of the search lets scores pass, in standard deviations.
+        How far below the expected score of a match each stage lets scores pass, in standard
+        deviations.
     calibrated : str or None
-        When, in ISO 8601.
+        Time of the calibration, in ISO 8601.
     state : str or None
         A fingerprint of the index that was calibrated.
     complete : bool
-        Whether nothing is missed, for certain.
+        Whether it is certain that nothing is missed.
     drifted : bool
         Whether recent queries were found to differ from the calibration queries.
     filter : str or None
-        What is known about the subset asked for; None where all vectors were.
+        What is known about the subset that passes a filter; None without a filter.
     k : int or None
-        How many of the nearest vectors it is about, of a search for these.
+        The k of a search for the k nearest; None for a range.
     interval : tuple of float or None
-        A 95 % interval of the miss rate of this index, for queries like those it was calibrated
-        on. Its upper end allows for thresholds that were chosen on the same queries.
+        A 95 % confidence interval for the miss rate of this index, for queries like those it was
+        calibrated on. Its upper end allows for thresholds that were chosen on the same queries.
     left_out : int
-        Queries given that were not used: copies of stored vectors, which units know already.
+        Number of given queries that were not used, because they are copies of stored vectors.
     estimated : bool
-        Whether `n_matches` is an estimate: between hundredths, the matches of queries that have
-        hundreds are counted by a sample.
+        Whether `n_matches` is an estimate: of queries with more than 500 matches, some are drawn as
+        a sample.
     profile : MissProfile or None
-        What the mean hides: queries that miss everything, the worst tenth, and the share missed at
-        each similarity, of the calibration queries.
+        What the mean over the calibration queries hides: the share of queries that miss everything,
+        the worst tenth, and the share missed at each similarity.
     population : int or None
-        Vectors that the calibration queries are a sample of, where they are stored vectors.
+        Number of vectors that the calibration queries are a sample of, if they are stored vectors.
     stale : float
-        The share of stored vectors that came after the sample was drawn.
+        The share of stored vectors that were added after the sample was drawn.
     deleted : float
-        The share of what was stored that is deleted, and counts neither as query nor as match.
+        The share of stored items that are deleted. They count neither as queries nor as matches.
     live : tuple of float or None
-        A 95 % interval of the miss rate of the live queries, set once it contradicts the promise:
-        some of them were compared with the exhaustive search, and missed more.
+        A 95 % confidence interval for the miss rate of live queries. It is set only if the live
+        queries that were compared with an exhaustive search miss more than promised.
     metric : {"cosine", "euclidean"}
-        How a range is told.
+        Whether ranges are given as cosines or as distances.
     missing_shards : tuple of int
-        Shards of a cluster that did not answer: nothing is promised about their items.
+        Shards of a cluster that did not answer. Nothing is promised about their items.
 
     Examples
     --------
@@ -144,24 +145,24 @@ class Certificate:
     missing_shards: tuple[int, ...] = ()
 
     def in_metric(self, metric: Metric) -> Certificate:
-        """Return the same promise, told in the unit of a metric."""
+        """Return the same promise, stated in a metric."""
         return self if metric == self.metric else dataclasses.replace(self, metric=metric)
 
     @property
     def radius(self) -> float | None:
-        """√(2 − 2α₀), the Euclidean distance of rows of norm 1, of a range."""
+        """√(2 − 2α₀), the radius of a range as a Euclidean distance."""
         return None if self.similarity is None else radius_of(self.similarity)
 
     @property
     def range_text(self) -> str:
-        """What it is about: ``above 0.8``, ``within 0.632``, ``among the 10 nearest``."""
+        """The range in words: ``above 0.8``, ``within 0.632``, ``among the 10 nearest``."""
         if self.k is not None:
             return f"among the {self.k:,} nearest"
         return "" if self.similarity is None else limit_text(self.metric, self.similarity)
 
     @property
     def natural(self) -> bool:
-        """Whether the promise rests on calibration queries, which others can drift from."""
+        """Whether the promise rests on real calibration queries."""
         return self.source in ("reserve", "queries")
 
     @property
@@ -232,10 +233,10 @@ class Certificate:
         return html_text(str(self))
 
     def plot(self) -> Any:
-        """Return a figure of matplotlib: the miss rate allowed, seen, and where it may lie.
+        """Return a matplotlib figure: the miss rate allowed, the one seen, and its interval.
 
-        A second panel shows what is missed at each similarity, where the certificate has a
-        `profile`.
+        If the certificate has a `profile`, a second panel shows the share missed at each
+        similarity.
         """
         if self.miss_rate is None or self.observed is None:
             raise InvalidValueError(

@@ -29,27 +29,27 @@ class Asked(NamedTuple):
 
 @dataclass(frozen=True)
 class Measurement:
-    """A comparison of answers with the exhaustive search.
+    """A comparison of answers with an exhaustive search.
 
     Attributes
     ----------
     n_queries, n_with_matches : int
-        Queries compared, and those of them that have matches.
+        Number of queries compared, and of those with matches.
     n_matches, n_missed : int
-        Matches of all queries, and how many were not returned.
+        Number of matches of all queries, and of those not returned.
     miss_rate : float
-        The mean share missed by queries with matches.
+        The share of its matches that a query misses, averaged over queries with matches.
     pair_miss : float
         The share of all matches missed.
     interval : tuple of float
-        A 95 % interval of the miss rate of such queries. Of a measurement it is by Hoeffding and
-        Bentkus, for that number of queries; of live queries it holds at all times at once
+        A 95 % confidence interval for the miss rate of such queries. For a measurement, it is that
+        of Hoeffding and Bentkus; for live queries, it holds at all times at once
         (:class:`memvec.guarantee.LiveRate`).
     asked : float
         The miss rate that was asked for.
     profile : MissProfile or None
-        What the mean hides: queries that miss everything, the worst tenth, and the share missed at
-        each similarity. Tallies of live queries have none.
+        What the mean hides: the share of queries that miss everything, the worst tenth, and the
+        share missed at each similarity. None for live queries.
     """
 
     n_queries: int
@@ -64,7 +64,7 @@ class Measurement:
 
     @classmethod
     def of_answer(cls, truth: Matches, answer: FlatRows, asked: float) -> Measurement:
-        """Return the summary of what an answer misses of the truth."""
+        """Compare an answer with the truth."""
         misses = count_misses(truth, answer)
         queries = np.repeat(np.arange(misses.n_queries), misses.matches)
         missed = missed_pairs(truth, answer)
@@ -87,7 +87,7 @@ class Measurement:
         )
 
     def with_more(self, other: Measurement) -> Measurement:
-        """Return the summary of both, which asked for the same."""
+        """Return the measurement of both sets of queries."""
         n = self.n_with_matches + other.n_with_matches
         total = self.miss_rate * self.n_with_matches + other.miss_rate * other.n_with_matches
         n_matches, n_missed = self.n_matches + other.n_matches, self.n_missed + other.n_missed
@@ -104,7 +104,7 @@ class Measurement:
 
     @property
     def kept(self) -> bool:
-        """Whether the miss rate asked for is not below the interval."""
+        """Whether the miss rate asked for is not contradicted: it is not below the interval."""
         return self.interval[0] <= self.asked
 
     def __str__(self) -> str:
@@ -160,20 +160,21 @@ class LiveTally:
 
 @dataclass(frozen=True)
 class Health:
-    """What was seen of the queries of this process, since the last calibration.
+    """The queries of this process since the last calibration, and how well the promise held.
 
     Attributes
     ----------
     n_queries : int
-        Queries answered with a promise.
+        Number of queries answered with a promise.
     shadows : dict
-        What was compared with the exhaustive search, by similarity, miss rate and level.
+        Comparisons with an exhaustive search, by similarity, miss rate and level.
     drift : Drift
-        Whether their matches are harder to find than those of the calibration queries.
+        Whether the matches of these queries are harder to find than those of the calibration
+        queries.
     n_recent : int
-        Distinct recent queries that `recalibrate` can use.
+        Number of distinct recent queries that `recalibrate` can use.
     metric : {"cosine", "euclidean"}
-        How ranges are told.
+        Whether ranges are given as cosines or as distances.
     """
 
     n_queries: int
@@ -183,12 +184,12 @@ class Health:
     metric: Metric = "cosine"
 
     def in_metric(self, metric: Metric) -> Health:
-        """Return the same, told in the unit of a metric."""
+        """Return the same, stated in a metric."""
         return self if metric == self.metric else replace(self, metric=metric)
 
     @property
     def shadow(self) -> Measurement:
-        """The tally of the question that was compared most often."""
+        """The comparison with the most queries."""
         nothing = Measurement(0, 0, 0, 0, 0.0, 0.0, (0.0, 1.0), 0.0)
         return max(self.shadows.values(), key=lambda one: one.n_queries, default=nothing)
 

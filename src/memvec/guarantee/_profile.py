@@ -38,18 +38,17 @@ class MissBand(NamedTuple):
 
 @dataclass(frozen=True)
 class MissProfile:
-    """What the mean over queries hides.
+    """The misses behind a mean miss rate.
 
     Attributes
     ----------
     n_queries : int
-        Queries with matches.
-    missed_all : float
-        The share of them that miss everything they have.
+        Number of queries with matches. missed_all : float The share of them that miss all their
+        matches.
     worst_tenth : float
         The mean share missed by the tenth of the queries that miss most.
     bands : tuple of MissBand
-        What is missed at each similarity, rising; bands without matches are left out.
+        The share missed at each similarity, in ascending order; bands without matches are left out.
 
     Examples
     --------
@@ -119,7 +118,7 @@ class MissProfile:
         return "\n".join(lines)
 
     def plot(self) -> Any:
-        """Return a figure of the share missed against the similarity, of matplotlib."""
+        """Return a matplotlib figure of the share missed against the similarity."""
         figure = new_figure("MissProfile.plot()")
         self.draw(figure.subplots())
         return figure

@@ -1,6 +1,6 @@
 """Photographs as vectors: SIFT with triangulation embedding or VLAD, or any ONNX model.
 
-Needs the extra ``memvec[images]``; ONNX models need ``memvec[onnx]`` besides.
+Needs the extra ``memvec[images]``; ONNX models also need ``memvec[onnx]``.
 """
 
 from memvec.images._aggregate import democratic_weights, power_law

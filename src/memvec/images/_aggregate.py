@@ -18,7 +18,7 @@ _SINKHORN_ROUNDS = 10
 
 
 def democratic_weights(embedded: ArrayLike, *, rounds: int = _SINKHORN_ROUNDS) -> Float64Array:
-    """Return weights λ that let every descriptor contribute alike: λᵢ Σⱼ λⱼ K⁺ᵢⱼ nearly 1.
+    """Return weights λ by which all descriptors contribute equally: λᵢ Σⱼ λⱼ K⁺ᵢⱼ nearly 1.
 
     K⁺ is the Gram matrix of the descriptors with its negative entries set to 0, so that all sums
     are positive; each round of Sinkhorn's algorithm divides λᵢ by the square root of
@@ -52,7 +52,7 @@ def democratic_weights(embedded: ArrayLike, *, rounds: int = _SINKHORN_ROUNDS) -
 
 
 def power_law(vectors: ArrayLike, power: float) -> Float64Array:
-    """Return sign(x)·abs(x)ᵃ of every entry: a < 1 damps what repeated structures fill.
+    """Return sign(x)·abs(x)ᵃ of every entry: a < 1 damps entries that repeated structures fill.
 
     Examples
     --------

@@ -20,10 +20,10 @@ _NORM_TOLERANCE = 1e-5
 
 
 class DescriptorCache:
-    """A file of vectors, one for each content and descriptor; any number of threads may use it.
+    """A file of vectors, by content and descriptor. Any number of threads may use it.
 
-    Renamed and copied files are found again, changed ones are not. What is in it could be computed
-    anew, so it may be deleted at any time.
+    Renamed and copied files are found again, changed ones are not. The cache may be deleted at any
+    time: vectors are then computed again.
 
     Examples
     --------

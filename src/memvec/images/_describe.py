@@ -39,12 +39,12 @@ class Described:
     digests : list of str
         SHA-256 of the content of each file.
     notes : dict of str to tuple of str
-        What was unusual about some photographs. Those found in the cache were not decoded, and
-        have none.
+        How some photographs were changed while they were read. Photographs found in the cache are
+        not decoded and have no notes.
     skipped : list of Skipped
         Files that could not be described, and why.
     n_cached : int
-        How many vectors came from the cache.
+        Number of vectors that came from the cache.
     """
 
     paths: list[str]
@@ -83,11 +83,11 @@ def describe_photos(
     Parameters
     ----------
     paths : iterable of paths
-        The files, such as `find_photos` gives.
+        The files, such as `find_photos` returns.
     descriptor : ImageDescriptor
         What turns a photograph into a vector.
     cache : DescriptorCache, optional
-        Vectors of files whose content was seen before are taken from it, new ones are put there.
+        Vectors of files whose content is in the cache are taken from it; new ones are added to it.
     max_pixels : int
         Skip larger photographs.
     threads : int, optional
@@ -146,11 +146,11 @@ def training_bags(
     Parameters
     ----------
     paths : sequence of paths
-        Photographs, best independent of those to be searched.
+        Photographs; best independent of those that will be searched.
     sift : SiftConfig, optional
         How local descriptors are taken.
     max_photos : int
-        Draw at most so many of them.
+        Maximum number of photographs to draw.
     seed : int
         Fixes the draw.
     threads, progress

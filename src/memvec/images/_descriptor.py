@@ -46,10 +46,10 @@ class ImageDescriptor(Protocol):
         """Return the vector of a photograph, RGB of shape (height, width, 3), of norm 1."""
 
     def arrays(self) -> dict[str, Any]:
-        """Return what is saved as arrays."""
+        """Return the arrays to save."""
 
     def settings(self) -> dict[str, Any]:
-        """Return what is saved as settings."""
+        """Return the settings to save."""
 
 
 _KINDS: dict[str, Any] = {cls.kind: cls for cls in (Triangulation, Vlad, OnnxDescriptor)}
@@ -74,9 +74,9 @@ def save_descriptor(descriptor: ImageDescriptor, path: str | os.PathLike[str]) -
 
 
 def open_descriptor(path: str | os.PathLike[str]) -> ImageDescriptor:
-    """Open what `save_descriptor` wrote; all of it is read and its checksums are compared.
+    """Open a descriptor that `save_descriptor` wrote, and compare all checksums.
 
-    The path may also be that of a library of photographs, whose descriptor is opened.
+    The path may also be a library of photographs, whose descriptor is opened.
     """
     folder = checks.path(path, "path", "open_descriptor")
     if kind_of(folder) is Kind.LIBRARY:
@@ -94,11 +94,10 @@ def open_descriptor(path: str | os.PathLike[str]) -> ImageDescriptor:
 
 
 def default_descriptor() -> Triangulation:
-    """Return the descriptor that comes with memvec, chosen for finding near-copies.
+    """Return the descriptor that ships with memvec, chosen for finding near-copies.
 
-    φ_Δ of 8 words with the power law, on photographs of at most 480 pixels a side. It is learned
-    from eight photographs in the public domain (`tools/make_descriptor.py`), so that any folder can
-    be described at once.
+    φ_Δ of 8 words with the power law, on photographs of at most 480 pixels a side. It was learned
+    from eight photographs in the public domain or under CC0 (`tools/make_descriptor.py`).
 
     Examples
     --------

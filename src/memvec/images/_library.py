@@ -49,7 +49,7 @@ _BATCH = 1000
 
 
 class PhotoLibrary:
-    """Photographs on disk that can be searched by photographs.
+    """A library on disk that is searched by photographs.
 
     Made by :meth:`create` or :meth:`open`; one writer at a time.
     """
@@ -68,16 +68,16 @@ class PhotoLibrary:
         similarity: float,
         miss_rate: float = 0.01,
     ) -> PhotoLibrary:
-        """Make a library, or open one that was made with the same descriptor and settings.
+        """Create a library, or open one that was created with the same descriptor and settings.
 
         Parameters
         ----------
         path : str or path
-            A folder, new or of a library.
+            A new folder, or the folder of a library.
         descriptor : ImageDescriptor
-            What turns a photograph into a vector; it is saved with the library.
+            Turns photographs into vectors; it is saved with the library.
         similarity : float
-            α₀ in (0, 1], the cosine above which photographs are to be found.
+            α₀ in (0, 1], the cosine above which photographs are found.
         miss_rate : float, default 0.01
             ε in (0, 1), the share of matches that searches may miss.
         """
@@ -141,7 +141,7 @@ class PhotoLibrary:
         return f"PhotoLibrary({len(self)} photographs, {self.descriptor!r})"
 
     def close(self) -> None:
-        """Let the next writer in."""
+        """Close the library and release its lock."""
         self._collection.close()
 
     def __enter__(self) -> Self:
@@ -158,12 +158,14 @@ class PhotoLibrary:
         threads: int | None = None,
         progress: bool | None = None,
     ) -> FolderReport:
-        """Take in what a folder and those below hold: new, changed and vanished photographs.
+        """Update the library from a folder and its subfolders.
+
+        New and changed photographs are described; those that are gone are removed.
 
         Parameters
         ----------
         folder : str or path
-            Where photographs are.
+            The folder of the photographs.
         max_pixels, threads, progress
             As in `describe_photos`.
         """
@@ -202,9 +204,9 @@ class PhotoLibrary:
         similarity : float, optional
             Find everything with at least this cosine; that of the library by default.
         k : int, optional
-            Find the k most similar ones instead, fewer where the library has fewer.
+            Find the k most similar ones instead, or all if the library has fewer.
         max_pixels : int
-            Refuse a larger photograph.
+            Refuse larger photographs.
         """
         pixels = read_photo(Path(photo), max_pixels=max_pixels).pixels
         try:
@@ -226,15 +228,15 @@ class PhotoLibrary:
         below: str | os.PathLike[str] | None = None,
         progress: bool | None = None,
     ) -> PhotoDuplicates:
-        """Find photographs of the library that are alike.
+        """Find groups of similar photographs in the library.
 
         Parameters
         ----------
         similarity : float, optional
             Pairs with at least this cosine; that of the library by default.
         groups : {"star", "components"}
-            In a star, every photograph is alike the first. A component also holds what is alike
-            through others: its photographs form chains, whose ends may show different things.
+            In a star, every photograph is similar to the first. In a component, photographs are
+            connected by chains, whose ends may show different things.
         below : str or path, optional
             Only photographs in this folder or below it.
         progress : bool, optional

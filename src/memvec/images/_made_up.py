@@ -24,16 +24,16 @@ _NOISE = 4.0
 def made_up_scene(
     seed: int, *, height: int = 120, width: int = 160, n_discs: int | None = None
 ) -> Pixels:
-    """Draw discs of random places, sizes and colours, later ones over earlier ones.
+    """Draw discs at random places, of random sizes and colours, later ones over earlier ones.
 
     Parameters
     ----------
     seed : int
-        Fixes the scene.
+        Seed of the scene.
     height, width : int
         Its size in pixels.
     n_discs : int, optional
-        How many discs; without it 250 for 120 × 160 pixels, and in proportion.
+        Number of discs; by default 250 for 120 × 160 pixels, and in proportion.
 
     Returns
     -------
@@ -73,20 +73,20 @@ def made_up_view(
     width: int = 130,
     light: float = 1.0,
 ) -> Pixels:
-    """Photograph a part of a scene, from a slightly different place with every seed, with noise.
+    """Draw a view of a part of a scene, with noise; each seed moves the camera slightly.
 
     Parameters
     ----------
     scene : ndarray of shape (scene_height, scene_width, 3)
         At least 12 pixels higher and wider than the photograph.
     seed : int
-        Fixes where the camera is, and the noise.
+        Seed of the place of the camera, and of the noise.
     left : float
-        Where in the scene the photograph begins.
+        The left edge of the view in the scene.
     height, width : int
         The size of the photograph.
     light : float
-        Factor of all colours; below 1 it is darker.
+        Factor of all colours; below 1, the view is darker.
 
     Examples
     --------

@@ -28,9 +28,9 @@ class OnnxDescriptor:
     Attributes
     ----------
     content : bytes
-        The model's file: saved with the descriptor, so that a library stays whole.
+        The file of the model. It is saved with the descriptor, so that a library is complete.
     config : OnnxConfig
-        How photographs become its input, and its output a vector.
+        How a photograph becomes its input, and the output becomes a vector.
     """
 
     kind: ClassVar[str] = "onnx"
@@ -55,11 +55,11 @@ class OnnxDescriptor:
         return finished(self._output(pixels), power=1.0)
 
     def arrays(self) -> dict[str, Any]:
-        """Return what is saved as arrays."""
+        """Return the arrays to save."""
         return {"model": np.frombuffer(self.content, dtype=np.uint8)}
 
     def settings(self) -> dict[str, Any]:
-        """Return what is saved as settings."""
+        """Return the settings to save."""
         return self.config.settings()
 
     @classmethod

@@ -28,21 +28,21 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class OnnxConfig:
-    """How photographs become the input of a model, and its output a vector.
+    """How a photograph becomes the input of a model, and the output becomes a vector.
 
     Values go from 0…255 to (value·scale − mean)/std, channel by channel.
 
     Attributes
     ----------
     model : str
-        The model's file; a relative path starts at the config's folder.
+        The file of the model; a relative path starts at the folder of the configuration.
     size : tuple of int
         Height and width of the input.
     fit : {"crop", "stretch", "pad"}
         Scale the shorter side and cut out the middle, scale both sides, or scale the longer side
-        and fill up with black.
+        and pad with black.
     crop_share : float
-        With "crop": the side that is cut out over the side that was scaled; 224/256 is usual.
+        With "crop": the side that is cut out, divided by the scaled side; 224/256 is usual.
     interpolation : {"bilinear", "nearest", "bicubic", "area"}
         How pixels are scaled.
     layout : {"NCHW", "NHWC"}
@@ -50,14 +50,14 @@ class OnnxConfig:
     channels : {"RGB", "BGR"}
         Their order.
     scale : float
-        What values are multiplied by first, 1/255 unless the model does that itself.
+        Factor of all values, applied first; 1/255 unless the model scales them itself.
     mean, std : tuple of float
         Of the three channels, after scaling.
     input, output : str
         Names in the model; empty for the first ones.
     pooling : {"none", "mean", "max", "gem"}
-        What becomes of the positions of an output that has them: flattened ("none"), or averaged,
-        their largest, or the generalised mean with `gem_power`.
+        How the positions of an output are pooled, if it has any: flattened ("none"), their mean,
+        their maximum, or their generalised mean with `gem_power`.
     gem_power : float
         The exponent of "gem".
     """
@@ -100,7 +100,7 @@ class OnnxConfig:
         object.__setattr__(self, name, tuple(check(entry) for entry in value))
 
     def settings(self) -> dict[str, Any]:
-        """Return the fields as JSON holds them."""
+        """Return the fields as JSON values."""
         return {
             key: list(value) if isinstance(value, tuple) else value
             for key, value in vars(self).items()

@@ -62,7 +62,7 @@ class Photo:
     digest : str
         SHA-256 of the file's content, 64 hexadecimal digits.
     notes : tuple of str
-        What was unusual and how it was read, such as ``"CMYK converted to RGB"``.
+        How it was changed while it was read, such as ``"CMYK converted to RGB"``.
     """
 
     pixels: Pixels
@@ -77,13 +77,13 @@ class Photo:
 def read_photo(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Photo:
     """Read a photograph.
 
-    EXIF orientation is applied, CMYK and other colours become RGB, transparent parts white, 16-bit
-    values are scaled to 8 bits; of an animation the first frame is read.
+    EXIF orientation is applied, CMYK and other colour spaces become RGB, transparent parts become
+    white, and 16-bit values are scaled to 8 bits. Of an animation, the first frame is read.
 
     Parameters
     ----------
     path : str or path
-        AVIF, BMP, GIF, JPEG, JPEG 2000, PNG, PPM, TIFF or WebP, told by content.
+        AVIF, BMP, GIF, JPEG, JPEG 2000, PNG, PPM, TIFF or WebP, recognised by content.
     max_pixels : int
         Refuse larger photographs before decoding them.
 
@@ -91,9 +91,9 @@ def read_photo(path: str | Path, *, max_pixels: int = MAX_PIXELS) -> Photo:
     ------
     FileFormatError
         If the file is truncated, damaged, too large, smaller than 16 pixels on a side, not a
-        regular file or no photograph; the message gives the reason.
+        regular file or not a photograph; the message gives the reason.
     OSError
-        If it is not there or may not be read.
+        If it does not exist or cannot be read.
 
     Examples
     --------

@@ -11,17 +11,17 @@ from memvec.images._folder import Skipped
 
 @dataclass(frozen=True)
 class FolderReport:
-    """What became of the files of a folder.
+    """The changes that adding a folder made.
 
     Attributes
     ----------
     n_added, n_changed, n_unchanged, n_removed : int
-        Photographs that are new, have another content than before, are as they were, and are gone
-        or can no longer be read.
+        Number of photographs that are new, have changed, are unchanged, and are gone or can no
+        longer be read.
     n_computed : int
-        How many had to be described; the others have a content seen before.
+        Number of photographs that were described; the content of the others was known.
     notes : dict of str to tuple of str
-        What was unusual about photographs that were read all the same.
+        How some photographs were changed while they were read.
     skipped : list of Skipped
         Files that cannot be used, and why.
     """
@@ -37,7 +37,7 @@ class FolderReport:
 
 @dataclass(frozen=True)
 class PhotoHit:
-    """A photograph found, and its cosine with what was asked."""
+    """A photograph found, and its cosine with the one asked for."""
 
     path: str
     score: float
@@ -45,7 +45,7 @@ class PhotoHit:
 
 @dataclass(frozen=True)
 class PhotoHits:
-    """Photographs like the one asked, the best first, and what is promised about others."""
+    """Photographs like the one asked for, best first, and the promise about missed ones."""
 
     hits: list[PhotoHit]
     certificate: Certificate
@@ -53,17 +53,17 @@ class PhotoHits:
 
 @dataclass(frozen=True)
 class PhotoCopy:
-    """A photograph of a group of those that are alike.
+    """A photograph in a group of similar ones.
 
     Attributes
     ----------
     path : str
         The file.
     score : float
-        Its cosine with the first of the group.
+        Its cosine with the first photograph of the group.
     link : PhotoHit or None
-        The photograph that brings it into the group, with their cosine, which is at least the one
-        asked. In a star that is the first; the first itself has none.
+        The photograph that links it to the group, with their cosine, which is at least the one
+        asked for. In a star, that is the first photograph; the first itself has none.
     """
 
     path: str
@@ -73,15 +73,15 @@ class PhotoCopy:
 
 @dataclass(frozen=True)
 class PhotoDuplicates:
-    """Photographs that are alike.
+    """Groups of similar photographs.
 
     Attributes
     ----------
     groups : list of list of PhotoCopy
-        The largest groups first; in each, the photograph that the library took in first and the
-        others by their cosines with it.
+        The largest groups first. In each group, the photograph that was added to the library first,
+        then the others by their cosines with it.
     similarity : float
-        The cosine that was asked.
+        The cosine asked for.
     certificate : Certificate
         What is promised about the pairs missed.
     """

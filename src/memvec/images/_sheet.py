@@ -43,9 +43,9 @@ class SheetPhoto:
     path : str
         The file.
     caption : str
-        What stands below, beside the name: a score, or a word.
+        Text below the photograph, beside the name: a score, or a word.
     asked : bool
-        Whether this is what was asked for rather than an answer; it gets a frame.
+        Whether this is the photograph asked for, which gets a frame.
     """
 
     path: str
@@ -72,7 +72,7 @@ def contact_sheet(
     """Return an HTML page with thumbnails of photographs.
 
     The page needs no other file, no network and no script. Photographs that can no longer be read
-    are shown as their names.
+    are shown by name.
 
     Parameters
     ----------
@@ -83,9 +83,9 @@ def contact_sheet(
     summary : str, optional
         A sentence below the title.
     remarks : sequence of str, optional
-        Lines at the end, such as what is promised and which files were skipped.
+        Lines at the end, such as the promise and the files that were skipped.
     max_pixels : int
-        Decode no larger photographs.
+        Do not decode larger photographs.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def contact_sheet(
 
 
 def write_sheet(path: str | os.PathLike[str], page: str) -> None:
-    """Write a page whole or not at all."""
+    """Write a page, completely or not at all."""
     target = Path(path)
     unfinished = target.with_name(f".{target.name}.tmp")
     try:

@@ -20,16 +20,16 @@ SIFT_DIM = 128
 
 @dataclass(frozen=True)
 class SiftConfig:
-    """How local descriptors are taken.
+    """How local descriptors are computed.
 
     Attributes
     ----------
     max_side : int
-        Photographs with a longer side are scaled down to it first.
+        Photographs with a longer side are first scaled down to this one.
     max_features : int
-        Keep so many keypoints, those of the highest contrast.
+        Maximum number of keypoints; those with the highest contrast are kept.
     contrast : float
-        OpenCV's ``contrastThreshold``: keypoints of less contrast are dropped.
+        OpenCV's ``contrastThreshold``: keypoints with less contrast are dropped.
     """
 
     max_side: int = 1024
@@ -67,7 +67,7 @@ def root_sift(descriptors: ArrayLike) -> Float32Array:
 
 
 def local_descriptors(pixels: Pixels, config: SiftConfig | None = None) -> Float32Array:
-    """Return the RootSIFT descriptors of a photograph, one a row, in the order OpenCV finds them.
+    """Return the RootSIFT descriptors of a photograph, one per row, in the order of OpenCV.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def local_descriptors(pixels: Pixels, config: SiftConfig | None = None) -> Float
     Raises
     ------
     FileFormatError
-        If there is no keypoint: a photograph of one colour has nothing to be described by.
+        If there is no keypoint, as in a photograph of a single colour.
 
     Examples
     --------

@@ -29,7 +29,7 @@ _VANISHED = 1e-6
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Triangulation:
-    """φ_Δ: where a local descriptor lies as seen from every centroid.
+    """φ_Δ: the direction of a local descriptor from every centroid.
 
     R(x) = [r₁; …; r_k], the residuals r_j = (x − c_j)/‖x − c_j‖ one above the other, and
     φ_Δ(x) = Λ^(−1/2) Uᵀ (R(x) − E R): centred and whitened by the eigenvectors U and eigenvalues Λ
@@ -47,11 +47,11 @@ class Triangulation:
     whitening : ndarray of shape (k·d, (k − 1)·d)
         U Λ^(−1/2) without its first d columns, float32.
     aggregation : {"sum", "democratic"}
-        Weights λᵢ of 1, or those by which all local descriptors contribute alike.
+        Weights λᵢ of 1, or weights by which all local descriptors contribute equally.
     power : float
-        Exponent of the power law after aggregation; 1 leaves it out, as the paper does.
+        Exponent of the power law after aggregation; 1 omits it, as the paper does.
     sift : SiftConfig
-        How local descriptors are taken.
+        How local descriptors are computed.
     """
 
     kind: ClassVar[str] = "triangulation"
@@ -93,7 +93,7 @@ class Triangulation:
         ----------
         bags : sequence of array_like of shape (n_i, d)
             The local descriptors of each training photograph, which should be independent of those
-            to be searched; together at least one for each of the k·d dimensions of R.
+            that will be searched. Together, there must be at least k·d of them, the dimension of R.
         n_words : int
             The number k of centroids, at least 2.
         aggregation, power, sift
@@ -101,7 +101,7 @@ class Triangulation:
         vocabulary : {"plain", "spherical"}
             The rule of k-means.
         seed : int
-            Fixes what is drawn.
+            Seed of random draws.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
@@ -150,11 +150,11 @@ class Triangulation:
         return self.aggregate(local_descriptors(pixels, self.sift))
 
     def arrays(self) -> dict[str, Any]:
-        """Return what is saved as arrays."""
+        """Return the arrays to save."""
         return {"centroids": self.centroids, "mean": self.mean, "whitening": self.whitening}
 
     def settings(self) -> dict[str, Any]:
-        """Return what is saved as settings."""
+        """Return the settings to save."""
         return {
             "aggregation": self.aggregation,
             "power": self.power,

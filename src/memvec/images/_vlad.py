@@ -37,9 +37,9 @@ class Vlad:
     projection : Projection
         From k·d dimensions to those of the vectors.
     power : float
-        Exponent of the power law; 1 leaves it out.
+        Exponent of the power law; 1 omits it.
     sift : SiftConfig
-        How local descriptors are taken.
+        How local descriptors are computed.
     """
 
     kind: ClassVar[str] = "vlad"
@@ -77,7 +77,7 @@ class Vlad:
         Parameters
         ----------
         bags : sequence of array_like of shape (n_i, d)
-            The local descriptors of each training photograph, at least `dim` photographs.
+            The local descriptors of each training photograph; at least `dim` photographs.
         dim : int
             The dimension of the vectors, at most k·d.
         n_words : int
@@ -89,7 +89,7 @@ class Vlad:
         vocabulary : {"plain", "spherical"}
             The rule of k-means.
         seed : int
-            Fixes what is drawn.
+            Seed of random draws.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
@@ -125,7 +125,7 @@ class Vlad:
         return self.aggregate(local_descriptors(pixels, self.sift))
 
     def arrays(self) -> dict[str, Any]:
-        """Return what is saved as arrays."""
+        """Return the arrays to save."""
         return {
             "centroids": self.centroids,
             "mean": self.projection.mean,
@@ -133,7 +133,7 @@ class Vlad:
         }
 
     def settings(self) -> dict[str, Any]:
-        """Return what is saved as settings."""
+        """Return the settings to save."""
         return {"power": self.power, "sift": vars(self.sift)}
 
     @classmethod

@@ -33,13 +33,13 @@ def learn_vocabulary(
     Parameters
     ----------
     descriptors : array_like of shape (n, dim)
-        RootSIFT rows of photographs that are independent of those to be searched. Rows are scaled
-        to norm 1; at most 200,000, drawn at random, are used.
+        RootSIFT rows of photographs that are independent of those that will be searched. Rows are
+        scaled to norm 1; at most 200,000, drawn at random, are used.
     n_words : int
         The number k of centroids.
     rule : {"plain", "spherical"}
-        Spherical k-means gives centroids of norm 1, the directions of the means. The plain one goes
-        on from there with Lloyd's rounds: nearest centroid by distance, centroids the means.
+        Spherical k-means gives centroids of norm 1, the directions of the means. The plain rule
+        continues from there with rounds of Lloyd's algorithm.
     seed : int or numpy.random.Generator
         Fixes the result.
     progress : bool, optional

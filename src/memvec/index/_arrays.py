@@ -127,14 +127,14 @@ def self_join(
         float16, float32 or float64; rows are scaled to norm 1. Zero, NaN and infinite rows are
         refused.
     similarity : float, optional
-        α₀ in (0, 1], the cosine of a pair; 0.9 by default. At 1 exact copies are found.
+        α₀ in (0, 1], the cosine of a pair; 0.9 by default. At 1, exact copies are found.
     radius : float, optional
         r in [0, √2), in place of `similarity`: the Euclidean distance of a pair, r² = 2 − 2α₀.
-        Scores are distances then, and rows of another norm than 1 are refused.
+        Scores are then distances, and rows whose norm is not 1 are refused.
     miss_rate : float, default 0.01
         ε in (0, 1), the share of pairs that may be missed.
     guarantee : {"expected", "model", "high_probability", "exact"}
-        How that is promised. "exact" compares all pairs.
+        Level of the promise. "exact" compares all pairs.
     confidence : float, default 0.95
         1 − δ in (0, 1), for "high_probability".
     threads : int, optional

@@ -55,7 +55,7 @@ KMEANS_RULES: dict[KmeansRule, _Rule] = {
 
 @dataclass(frozen=True)
 class IndexConfig:
-    """How an index is built; covers every variant of the paper.
+    """How an index is built. Covers every variant of the paper.
 
     The design step chooses what is "auto" from the data, the similarity and the miss rate.
 
@@ -70,8 +70,8 @@ class IndexConfig:
     assignment : {"auto", "kmeans", "random"}
         Which vectors share a unit.
     kmeans_rule : {"sum+norm", "sum", "pinv", "pinv+norm"}
-        What represents a unit while k-means runs (the paper's Table 1). Without the norm, long
-        representatives attract ever more vectors where the data has a common direction.
+        The representative of a unit while k-means runs (the paper's Table 1). Without the norm,
+        long representatives attract ever more vectors if the data has a common direction.
     unit_size : "auto" or int
         Mean number of vectors in a unit, n.
     levels : {"auto", 1, 2}
@@ -81,32 +81,33 @@ class IndexConfig:
     batch_size : int or None
         Run k-means in random batches of this many vectors (the paper's batch assignment).
     iterations : int
-        Highest number of k-means rounds.
+        Maximum number of k-means rounds.
     units_per_vector : {"auto", 1, 2}
-        Number of units that each vector belongs to. The second one, near the vector but on another
-        side than the first, finds vectors that the first represents badly. It needs k-means and
-        codes.
+        Number of units that each vector belongs to. The second unit is near the vector, but on
+        another side than the first, and finds vectors that the first represents badly. It needs
+        k-means and codes.
     codes : {"auto", "none", "sign", "estimate", "balanced"}
         What is tested: float32 vectors ("none"), sign codes as in the paper ("sign"), sign codes
         with a scale that makes them estimate the inner product ("estimate"), or balanced codes. A
         balanced code has a 1 for each entry above the median of its vector: half of its bits are
         set, and the count of ones that a query and a vector share decides.
     code_bits : int or None
-        Bits of a balanced code, an even number; None takes as many as there are dimensions, in
-        whole words of 64.
+        Bits of a balanced code, an even number; None takes the number of dimensions, rounded up to
+        whole words of 64 bits.
     symmetric : bool
-        Binarise the query, too: codes are then compared by Hamming distance. Balanced codes always
-        are.
+        Binarise the query, too, and compare codes by Hamming distance. Balanced codes are always
+        compared like that.
     rotation : {"random", "none"}
         Rotate vectors at random before their signs are taken. Without a rotation, as in the paper,
-        codes tell little where few entries make up a vector or most have one sign.
+        codes say little about vectors with few large entries, or with entries mostly of one sign.
     unit_words : "auto" or int
-        Words of 64 bits of a unit's code that are tested.
+        Number of 64-bit words of a unit's code that are tested.
     member_words : "auto" or int
-        Words of a member's code that are tested before the rest of it is read.
+        Number of words of a member's code that are tested before the rest of it is read.
     member_bits : "auto" or int
-        Bits an entry of the code that is tested last, 1 to 8; 1 leaves it out. Codes of 2 to 4 bits
-        take half a byte an entry, others a byte. They need codes.
+        Bits per entry of the fine code, which is tested last, 1 to 8; 1 leaves it out. Fine codes
+        of 2 to 4 bits take half a byte per entry, others a byte. Not available with
+        ``codes="none"``.
     pca_dim : int or None
         Test vectors reduced to this many dimensions by PCA; exact scores use the vectors as given.
     center : {"auto", True, False}
@@ -117,7 +118,7 @@ class IndexConfig:
     reserve : "auto" or int
         Vectors kept out of the units to calibrate on; searches test them one by one.
     seed : int
-        Fixes everything random.
+        Seed of everything random.
 
     Examples
     --------

@@ -163,7 +163,7 @@ class Index:
             α₀ in (0, 1], the cosine the index is designed for; 0.7 by default. Searches may ask for
             others.
         radius : float, optional
-            r in [0, √2), in place of `similarity` where the metric is "euclidean": r² = 2 − 2α₀.
+            r in [0, √2), in place of `similarity` if the metric is "euclidean": r² = 2 − 2α₀.
         metric : {"cosine", "euclidean"}
             What scores are. With "euclidean", scores are distances, the nearest come first, and
             rows must have norm 1.
@@ -173,7 +173,7 @@ class Index:
         miss_rate : float, default 0.01
             ε in (0, 1), the share of matches that searches may miss.
         guarantee : {"expected", "model", "high_probability", "exact"}
-            Level of the promise, unless a search names another. Where the evidence is too little,
+            Level of the promise, unless a search names another. If there is too little evidence,
             searches fall back to a lower level, which their certificate names.
         confidence : float, default 0.95
             1 − δ in (0, 1), for "high_probability".
@@ -194,8 +194,8 @@ class Index:
         device : str
             Where the index is built and searched: "cpu", "cuda", or "cuda:1" and so on. A GPU uses
             balanced codes and tests them whole. It builds random units (the default), and k-means
-            units of many vectors, block by block, and `vectors` may lie in its memory; docs/gpu.md
-            lists what the CPU builds, to be moved.
+            units of many vectors, block by block; `vectors` may be in its memory. docs/gpu.md lists
+            what is built on the CPU and then moved.
         progress : bool, optional
             Show bars; None shows them on a terminal.
         """
@@ -277,8 +277,8 @@ class Index:
         """Open a saved index, memory-mapped.
 
         All settings, shapes and references between arrays are checked, and the checksums of
-        everything but vectors, memory vectors and codes. So a damaged folder raises an error, or
-        gives an index that can be searched.
+        everything but vectors, memory vectors and codes. A damaged folder therefore raises an
+        error, or gives an index that can be searched.
 
         Parameters
         ----------
@@ -315,7 +315,7 @@ class Index:
         queries : array_like of shape (n_queries, dim) or (dim,)
             Rows are scaled to norm 1.
         similarity : float, optional
-            α₀ in (0, 1]; that of the build by default. At 1 exact copies are found.
+            α₀ in (0, 1]; that of the build by default. At 1, exact copies are found.
         radius : float, optional
             r in [0, √2), in place of `similarity` where the metric is "euclidean".
         miss_rate : float, optional
@@ -327,9 +327,9 @@ class Index:
             1 − δ in (0, 1), for "high_probability".
         threshold : float, optional
             One threshold τ for the score of every unit, in place of the calibrated ones; −inf
-            visits all units. Members of the units that pass are scored exactly; a vector of two
-            units is found through the nearer one. With codes, τ is compared with the estimated
-            score, on a scale where a match of cosine 1 scores 1.
+            visits all units. Members of the units that pass are scored exactly; a vector that
+            belongs to two units is found through the nearer one. With codes, τ is compared with the
+            estimated score, on a scale where a match of cosine 1 scores 1.
         units : int, optional
             Number of units to visit, those of highest score, in place of a threshold.
         shadow : float, optional
@@ -427,7 +427,7 @@ class Index:
         queries : array_like of shape (n_queries, dim) or (dim,)
             Rows are scaled to norm 1.
         k : int
-            Number of vectors. If the index holds fewer, rows hold all of them.
+            Number of vectors. If the index has fewer, each row holds all of them.
         miss_rate : float, optional
             The share of the k nearest that may be missed on average.
         target_recall : float, optional
@@ -596,7 +596,7 @@ class Index:
         Parameters
         ----------
         queries, similarity, radius, miss_rate, guarantee, confidence, threads
-            As in :meth:`range_search`, which finds the same.
+            As in :meth:`range_search`, which finds the same pairs.
 
         Returns
         -------
@@ -799,12 +799,12 @@ class Index:
 
     @property
     def source(self) -> Source:
-        """What searches use: the units, or their copy on a device."""
+        """The source that searches use: the units, or their copy on a device."""
         return self._parts.source
 
     @property
     def design(self) -> IndexDesign:
-        """What was chosen for this data, and why."""
+        """The design that was chosen for this data, and the reasons."""
         return self._parts.design
 
     @property
@@ -819,17 +819,17 @@ class Index:
 
     @property
     def metric(self) -> Metric:
-        """What scores are: "cosine" or "euclidean"."""
+        """Whether scores are cosines or distances: "cosine" or "euclidean"."""
         return self._parts.design.metric
 
     @property
     def dtype(self) -> RowType:
-        """What rows are stored in: "float32", "float16" or "int8"."""
+        """The type that rows are stored in: "float32", "float16" or "int8"."""
         return self._parts.design.dtype
 
     @property
     def unit_sizes(self) -> IntArray:
-        """Members of each unit, shape (n_units,); outliers and the reserve belong to none."""
+        """Members of each unit, shape (n_units,); outliers and the reserve are in no unit."""
         units = self._parts.units.cascade.units
         return np.diff(units.offsets)[: units.n_tested]
 
@@ -860,7 +860,7 @@ class Index:
 
     @property
     def evidence(self) -> Evidence:
-        """What promises rest on: where calibration queries came from, and when."""
+        """The evidence for promises: where calibration queries came from, and when."""
         return self._parts.evidence
 
     @property
@@ -923,9 +923,9 @@ class Index:
     def plot(self) -> Any:
         """Return a matplotlib figure: cost against unit size, and scores with and without a match.
 
-        The left panel shows the cost of random units by the paper's law, in the effective
-        dimension of the data, and the size that was chosen. The right one shows what units with a
-        match of a calibration query score, and what all units score.
+        The left panel shows the cost of random units by the paper's law, in the effective dimension
+        of the data, and the size that was chosen. The right panel shows the scores of units that
+        hold a match of a calibration query, and the scores of all units.
         """
         return draw_index(self._parts)
 
@@ -943,7 +943,7 @@ class Index:
 
     @property
     def health(self) -> Health:
-        """How the promise is being kept: queries answered, misses seen by `shadow`, drift."""
+        """How well the promise holds: queries answered, misses seen by `shadow`, drift."""
         return self._live.monitor.health.in_metric(self.metric)
 
     @heeds_progress
@@ -994,17 +994,18 @@ class Index:
     def to(self, device: str) -> Index:
         """Return the same index, searched on a device.
 
-        Range searches, top-k searches and joins run there. Explanations, searches by `threshold` or
-        `units`, and the drift test use the units in main memory.
+        Range searches, top-k searches and joins run on the device. Explanations, searches by
+        `threshold` or `units`, and the drift test use the units in main memory.
 
         Parameters
         ----------
         device : str
             "cpu", "cuda" for the first GPU, "cuda:1" for the second, and so on, or one that was
             registered (:func:`memvec.search.register_device`). A GPU needs balanced codes
-            (``IndexConfig(codes="balanced")``) and holds a copy of the index. Its ranges and
-            nearest equal those of the CPU bit for bit. Pairs of a join have the same scores; each
-            is tested from one side, so that one near a threshold may be found by one of both.
+            (``IndexConfig(codes="balanced")``) and holds a copy of the index. Ranges and the k
+            nearest equal those of the CPU bit for bit. Pairs of a join have the same scores, but
+            each pair is tested from one side only: a pair near a threshold may be found on one
+            device and not on the other.
 
         Examples
         --------

@@ -56,7 +56,7 @@ class Deduplicated(NamedTuple):
     Attributes
     ----------
     frame : frame of the kind that was given
-        The rows that are kept, with a column of the rows that each stands for.
+        The rows that are kept, with a column of the rows dropped in favour of each.
     found : DuplicateRows
         The groups, and the certificate of the pairs missed.
     """
@@ -66,7 +66,7 @@ class Deduplicated(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """Pairs of rows as a frame, and what is promised about those missed."""
+    """Pairs of rows as a frame, with the certificate of the pairs missed."""
 
     frame: Frame
     certificate: Certificate
@@ -81,7 +81,7 @@ class Contamination:
     pairs : SimilarPairs
         `left` are rows of the evaluation set, `right` rows of the training set.
     n_train, n_test : int
-        Rows of both.
+        Number of rows of each set.
     """
 
     pairs: SimilarPairs
@@ -90,17 +90,17 @@ class Contamination:
 
     @property
     def train_rows(self) -> IntArray:
-        """The rows of the training set to drop, rising, each once."""
+        """The rows of the training set to drop, in ascending order, each once."""
         return np.unique(self.pairs.right)
 
     @property
     def test_rows(self) -> IntArray:
-        """The rows of the evaluation set with a near-copy, rising, each once."""
+        """The rows of the evaluation set with a near-copy, in ascending order, each once."""
         return np.unique(self.pairs.left)
 
     @property
     def certificate(self) -> Certificate:
-        """What is promised about pairs missed."""
+        """The promise about the pairs missed."""
         return self.pairs.certificate
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
 """Joins, duplicates and ranges over Arrow tables, Parquet files, and frames of polars and pandas.
 
-Needs the extra ``memvec[arrow]``, and polars or pandas where frames of theirs are given. What is
-returned is of the kind that was given; a Parquet file gives an Arrow table. Columns of lists of a
-fixed size are read without a copy.
+Needs the extra ``memvec[arrow]``, and polars or pandas for their frames. Functions return the type
+that they are given; for a Parquet file, they return an Arrow table. Columns of lists of a fixed
+size are read without a copy.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def deduplicate(
     similarity : float, default 0.95
         α₀ in (0, 1], the cosine of duplicates.
     groups_column : str, default "duplicates"
-        The name of a new column: the rows of `frame` that each kept row stands for.
+        The name of a new column: the rows of `frame` that were dropped in favour of each kept row.
     **options
         As in :func:`memvec.deduplicate`: `keep`, `groups`, `miss_rate`, `guarantee` and so on.
         `scores` may be the name of a column.
@@ -84,8 +84,8 @@ def join(
     Returns
     -------
     Joined
-        A frame of the kind of `left`, with row numbers `left` and `right`, and `score`; and the
-        certificate.
+        A frame of the type of `left`, with the columns `left` and `right`, which are row numbers,
+        and `score`; and the certificate.
     """
     first, second = _work(left, "left", "join"), _work(right, "right", "join")
     pairs = contamination_of(second.vectors(column), first.vectors(column), similarity, options)
@@ -102,7 +102,7 @@ def range_search(
     frame : frame
         As in :func:`deduplicate`.
     queries : array_like of shape (n_queries, dim) or (dim,), or frame
-        Of a frame, the same column is taken.
+        If it is a frame, its column of the same name is used.
     column : str, default "embedding"
         The column of vectors.
     similarity : float, default 0.7
@@ -113,8 +113,8 @@ def range_search(
     Returns
     -------
     Joined
-        A frame with `query`, `row` and `score`, and the other columns of the rows that are found;
-        and the certificate.
+        A frame with `query`, `row` and `score`, and the other columns of the rows found; and the
+        certificate.
     """
     work = _work(frame, "frame", "range_search")
     if _kind_of(queries) is not None:

@@ -1,7 +1,7 @@
 """Duplicates and contamination of Hugging Face data sets; needs the extra ``memvec[datasets]``.
 
-Columns are read from the Arrow files behind a data set; those of lists of a fixed size, without a
-copy where they lie in one piece.
+Columns are read from the Arrow files behind a data set. Lists of a fixed size in one chunk are read
+without a copy.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ def deduplicate(
     similarity : float, default 0.95
         α₀ in (0, 1], the cosine of duplicates.
     groups_column : str, default "duplicates"
-        The name of a new column: the rows of `dataset` that each kept row stands for.
+        The name of a new column: the rows of `dataset` that were dropped in favour of each kept
+        row.
     **options
         As in :func:`memvec.deduplicate`: `keep`, `groups`, `miss_rate`, `guarantee` and so on.
         `scores` may be the name of a column.

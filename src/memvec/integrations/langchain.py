@@ -70,13 +70,13 @@ class _Stored:
             raise checks.bad_value("path", name, "a collection of cosines", "one of distances")
 
     def close(self) -> None:
-        """Close the collection; a temporary one is removed."""
+        """Close the collection; remove it if it is temporary."""
         self.collection.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     def certificate(self, similarity: float | None = None) -> Certificate:
-        """Return what is promised about documents missed above a similarity.
+        """Return the promise about documents above a similarity that are missed.
 
         Parameters
         ----------
@@ -93,7 +93,7 @@ class _Stored:
 class MemvecVectorStore(_Stored, VectorStore):
     """Documents in a collection.
 
-    ``similarity_score_threshold`` returns everything above the threshold, not the best four of it.
+    ``similarity_score_threshold`` returns everything above the threshold, not only the best four.
 
     Parameters
     ----------
@@ -166,15 +166,16 @@ class MemvecVectorStore(_Stored, VectorStore):
         ids: Sequence[str | None] | None = None,
         **kwargs: Any,
     ) -> list[str]:
-        """Add texts, in place of those that have the same ids; on disk when it returns.
+        """Add texts, and replace those that have the same ids; on disk when it returns.
 
         Parameters
         ----------
         texts : iterable of str
         metadatas : list of dict, optional
-            One a text, of what JSON holds.
+            One per text, of values that JSON can hold.
         ids : sequence of str or None, optional
-            New ones by default, and where one is None. Of texts with the same id, the last counts.
+            By default, and where an id is None, a new one is made. If texts share an id, the last
+            one is kept.
         **kwargs
             Ignored.
         """
@@ -193,7 +194,7 @@ class MemvecVectorStore(_Stored, VectorStore):
         return names
 
     def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
-        """Delete documents; those that are not there are passed over.
+        """Delete documents; ids that do not exist are ignored.
 
         Parameters
         ----------
@@ -209,7 +210,7 @@ class MemvecVectorStore(_Stored, VectorStore):
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
-        """Return the documents with these ids, of those that are there."""
+        """Return the documents with these ids; ids that do not exist are ignored."""
         there = [name for name in dict.fromkeys(ids) if name in self.collection]
         return [self._document(item.id, item.metadata) for item in self.collection.get(there)]
 
@@ -256,10 +257,10 @@ class MemvecVectorStore(_Stored, VectorStore):
         ----------
         query : str
         k : int, optional
-            At most so many; without it all above the threshold, or four where there is none.
+            Maximum number; by default, all above the threshold, or four without a threshold.
         score_threshold : float, optional
-            Return everything at least this similar, but for what the miss rate allows; see
-            :meth:`certificate`.
+            Return everything that is at least this similar, apart from the misses that the miss
+            rate allows; see :meth:`certificate`.
         filter : dict, optional
             As `where` in :meth:`memvec.Collection.range_search`.
         **kwargs
@@ -295,7 +296,7 @@ class MemvecVectorStore(_Stored, VectorStore):
         lambda_mult: float = 0.5,
         **kwargs: Any,
     ) -> list[Document]:
-        """Return k documents that are similar to a text and unlike each other.
+        """Return k documents that are similar to a text and differ from each other.
 
         Parameters
         ----------
@@ -303,9 +304,9 @@ class MemvecVectorStore(_Stored, VectorStore):
         k : int, default 4
             How many.
         fetch_k : int, default 20
-            Of how many of the most similar.
+            Number of most similar documents to choose from.
         lambda_mult : float, default 0.5
-            1 asks for similarity alone, 0 for variety.
+            1 for similarity alone, 0 for diversity alone.
         **kwargs
             `filter`, as in :meth:`similarity_search`.
         """
@@ -323,7 +324,7 @@ class MemvecVectorStore(_Stored, VectorStore):
         filter: dict[str, Any] | None = None,  # noqa: A002 - as LangChain calls it
         **kwargs: Any,
     ) -> list[Document]:
-        """Return k documents that are similar to a vector and unlike each other."""
+        """Return k documents that are similar to a vector and differ from each other."""
         top = self._nearest(embedding, fetch_k, filter, vectors=True)
         found = self._scored(top)
         assert top.vectors is not None
@@ -368,12 +369,12 @@ class MemvecVectorStore(_Stored, VectorStore):
 
 
 class MemvecSemanticCache(_Stored, BaseCache):
-    """Answers of language models, found by the meaning of the prompt.
+    """Answers of a language model, looked up by the meaning of the prompt.
 
-    A prompt is answered from the cache where a stored prompt of the same model and settings is at
-    least as similar as `similarity`; the most similar one counts. The certificate bounds the hits
-    that are *missed*. Whether a hit is *right* is a matter of the threshold:
-    :func:`choose_threshold` picks one from labelled pairs, with a bound on wrong hits.
+    A prompt is answered from the cache if a stored prompt for the same model and settings reaches
+    `similarity`; the most similar one is used. The certificate bounds the hits that are *missed*.
+    Whether a hit is *right* depends on the threshold: :func:`choose_threshold` picks one from
+    labelled pairs, with a bound on wrong hits.
 
     Parameters
     ----------
@@ -382,7 +383,7 @@ class MemvecSemanticCache(_Stored, BaseCache):
     path : str or path, optional
         The folder of the collection, created where there is none; a temporary one by default.
     similarity : float, default 0.95
-        How similar a stored prompt must be.
+        The lowest cosine of a hit.
     **settings
         As in :func:`memvec.open`.
 
@@ -410,7 +411,7 @@ class MemvecSemanticCache(_Stored, BaseCache):
         super().__init__(embedding, path, settings, self.similarity)
 
     def lookup(self, prompt: str, llm_string: str) -> RETURN_VAL_TYPE | None:
-        """Return the answer to the most similar prompt, where one is similar enough.
+        """Return the answer to the most similar prompt, if it is similar enough.
 
         Parameters
         ----------
@@ -426,7 +427,7 @@ class MemvecSemanticCache(_Stored, BaseCache):
         return [_unpacked(answer) for answer in hits.metadata[0]["answers"]]
 
     def update(self, prompt: str, llm_string: str, return_val: RETURN_VAL_TYPE) -> None:
-        """Remember an answer; on disk when it returns.
+        """Store an answer; on disk when it returns.
 
         Parameters
         ----------
@@ -440,7 +441,7 @@ class MemvecSemanticCache(_Stored, BaseCache):
         self.collection.upsert(vector, _digest(llm + prompt), item)
 
     def certificate(self, similarity: float | None = None) -> Certificate:
-        """Return what is promised about hits missed; at the threshold by default."""
+        """Return the promise about missed hits, by default at the threshold."""
         return super().certificate(self.similarity if similarity is None else similarity)
 
     def clear(self, **kwargs: Any) -> None:

@@ -1,7 +1,6 @@
-"""Collections as tools of assistants, by the Model Context Protocol; needs ``memvec[mcp]``.
+"""Collections as tools for assistants, through the Model Context Protocol; needs ``memvec[mcp]``.
 
-``memvec mcp FOLDER`` runs the server on stdin and stdout. Nothing is ever changed: collections are
-opened to be read.
+``memvec mcp FOLDER`` runs the server on stdin and stdout. Collections are opened read-only.
 """
 
 from __future__ import annotations
@@ -151,7 +150,7 @@ class Tools:
         vector: Vector = None,
         similarity: Similarity = None,
     ) -> dict[str, Any]:
-        """Tell why an item is, or is not, found for a query: its score, and what each test saw."""
+        """Explain why an item is, or is not, found for a query: its score, and each test."""
         with _told():
             asked = self._collection(collection)
             query = self._query(asked, like, text, vector)

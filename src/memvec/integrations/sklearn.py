@@ -101,13 +101,13 @@ class _RangeNeighbors(BaseEstimator):
         Parameters
         ----------
         X : array_like of shape (n_queries, n_features), optional
-            Without it, the rows of the fit, none of which is its own neighbour.
+            By default the fitted rows, each without itself.
         radius : float, optional
             That of the estimator by default.
         return_distance : bool, default True
             Return distances, too.
         sort_results : bool, default False
-            Taken as scikit-learn has it; results are always sorted by distance.
+            Ignored: results are always sorted by distance.
 
         Returns
         -------
@@ -144,7 +144,7 @@ class _RangeNeighbors(BaseEstimator):
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_distance: bool = True
     ) -> Any:
-        """Find the nearest rows of the fit; equally near ones by row.
+        """Find the nearest fitted rows; ties are ordered by row.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class _RangeNeighbors(BaseEstimator):
         return found.graph(mode, self.n_samples_fit_, dtype)
 
     def certificate(self, radius: float | None = None) -> Certificate | None:
-        """Return what is promised about neighbours missed; None where no row has a direction.
+        """Return the promise about missed neighbours; None if all rows are zero.
 
         Parameters
         ----------
@@ -308,28 +308,28 @@ class _RangeNeighbors(BaseEstimator):
 
 
 class NearestNeighbors(_RangeNeighbors):
-    """Neighbours of rows, as ``sklearn.neighbors.NearestNeighbors`` finds them, by an index.
+    """The neighbours that ``sklearn.neighbors.NearestNeighbors`` finds, found by an index.
 
     Parameters
     ----------
     n_neighbors : int, default 5
         How many neighbours :meth:`kneighbors` finds.
     radius : float, default 0.3
-        Distances up to this one count: 1 − cosine in [0, 1), or Euclidean in [0, √2). The index is
-        designed for it; others can be asked for, too.
+        The largest distance of a neighbour: 1 − cosine in [0, 1), or Euclidean in [0, √2). The
+        index is designed for it, but calls may ask for others.
     metric : {"cosine", "euclidean"}
         Euclidean distances are for rows of norm 1.
     miss_rate : float, default 0.01
         The share of a row's neighbours that may be missed on average.
     guarantee : {"expected", "model", "high_probability", "exact"}
-        How that is promised; "exact" misses nothing. Fewer than 2,000 rows are searched exactly.
+        Level of the promise; "exact" misses nothing. Fewer than 2,000 rows are searched exactly.
     n_jobs : int, optional
         How many threads share the queries, as joblib counts them; None leaves it to the machine.
 
     Attributes
     ----------
     index_ : Index or None
-        What is searched; None where no row has a direction.
+        The index that is searched; None if all rows are zero.
     n_samples_fit_ : int
         Rows of the fit.
     effective_metric_ : str
@@ -361,10 +361,10 @@ class NearestNeighbors(_RangeNeighbors):
 
 
 class RangeNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, _RangeNeighbors):
-    """Rows become their distances to all rows of the fit within a radius, as a sparse graph.
+    """Transform rows into a sparse graph: their distances to all fitted rows within a radius.
 
-    Made for pipelines that go on with ``DBSCAN(metric="precomputed")`` and its like. Rows of the
-    fit are neighbours of themselves, as ``sklearn.neighbors.RadiusNeighborsTransformer`` has it.
+    For pipelines that continue with ``DBSCAN(metric="precomputed")`` and the like. A fitted row is
+    a neighbour of itself, as in ``sklearn.neighbors.RadiusNeighborsTransformer``.
 
     Parameters
     ----------
@@ -406,7 +406,7 @@ class RangeNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         self.n_jobs = n_jobs
 
     def transform(self, X: Any) -> csr_matrix:
-        """Return distances to rows of the fit within the radius.
+        """Return distances to the fitted rows within the radius.
 
         Parameters
         ----------
@@ -421,7 +421,7 @@ class RangeNeighborsTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixi
         return self.radius_neighbors_graph(X, mode=self.mode)
 
     def fit_transform(self, X: Any, y: Any = None, **params: Any) -> csr_matrix:
-        """Fit, and return the graph of the rows with each other: each pair is looked for once.
+        """Fit, and return the graph of the rows; each pair is searched for once.
 
         Parameters
         ----------

@@ -21,17 +21,17 @@ _TESTS = 20
 
 @dataclass(frozen=True)
 class ThresholdChoice:
-    """A threshold, and what labelled pairs say about it.
+    """A threshold with a bound on wrong hits.
 
     Attributes
     ----------
     similarity : float
-        Answer from the cache where the nearest stored prompt is at least this similar.
+        Answer from the cache if the nearest stored prompt is at least this similar.
     bound : float
         With probability `confidence`, at most this share of hits is wrong.
     confidence : float
     n_pairs, n_hits, n_wrong : int
-        The pairs, those at least this similar, and those of them that are wrong.
+        Number of pairs, of those at least this similar, and of the wrong ones among these.
     """
 
     similarity: float
@@ -55,21 +55,21 @@ def choose_threshold(
     *,
     confidence: float = 0.95,
 ) -> ThresholdChoice:
-    """Choose the lowest similarity whose hits are wrong in at most a given share.
+    """Choose the lowest similarity at which at most a given share of hits is wrong.
 
     Twenty numbers of hits are fixed before labels are seen, at equal ratios, from the fewest that
     could suffice to all pairs but one. Each gives a threshold: just above the next most similar
     pair. Given that threshold, the pairs above it are independent draws of hits, so the wrong ones
     among m of them follow the binomial law of m and of the share of wrong hits. Its upper bound of
     Clopper and Pearson is taken at a twentieth of the risk, and the union bound covers all: with
-    probability `confidence` over the draw of pairs, none of those that pass has a larger share of
-    wrong hits. Nothing is assumed of how right answers depend on similarity.
+    probability `confidence` over the draw of pairs, no threshold that passes has a larger share of
+    wrong hits. Nothing is assumed about how correctness depends on similarity.
 
     Parameters
     ----------
     labelled_pairs : iterable of (similarity, is_right)
-        One for each of some lookups that are like those to come and independent of each other: the
-        cosine of the prompt with its nearest stored prompt, and whether the stored answer is right.
+        One pair per lookup: the cosine of the prompt with its nearest stored prompt, and whether
+        the stored answer is right. Lookups must be independent of each other, and like future ones.
     wrong_hits : float, default 0.01
         The share of hits that may be wrong, in (0, 1).
     confidence : float, default 0.95

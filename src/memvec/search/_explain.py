@@ -27,16 +27,16 @@ _STAGE_TITLES = {
 
 @dataclass(frozen=True)
 class StageView:
-    """What one stage saw of a pair, in units of the similarity.
+    """The test of a pair at one stage, on the scale of the similarity.
 
     Attributes
     ----------
     name : {"group", "unit", "prefix", "code", "fine"}
         The stage.
     score : float
-        The similarity as the stage estimates it.
+        The estimate of the similarity.
     threshold : float
-        τ, the least that passes.
+        τ, the lowest score that passes.
     spread : float
         σ, the standard deviation of the estimate of a match.
     """
@@ -48,7 +48,7 @@ class StageView:
 
     @property
     def margin(self) -> float:
-        """How far the score is above the threshold, in standard deviations."""
+        """The distance of the score above the threshold, in standard deviations."""
         return (self.score - self.threshold) / self.spread if self.spread > 0 else np.inf
 
     @property
@@ -59,7 +59,7 @@ class StageView:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """What each stage of a search saw of one query and one vector.
+    """The tests that one vector passes or fails for one query.
 
     Attributes
     ----------
@@ -68,16 +68,16 @@ class Explanation:
     score : float
         The cosine of the two, or their distance.
     similarity : float
-        What was asked for, as a cosine.
+        The similarity asked for, as a cosine.
     stages : tuple of StageView
-        The tests, in order; no test of units where the vector is in no unit, and
-        none at all where everything is visited.
+        The tests, in order. There is no test of units if the vector is in no unit, and no test at
+        all if everything is visited.
     significance : Significance
-        How often an unrelated vector scores as high.
+        How likely an unrelated vector is to score as high.
     certificate : Certificate
         The promise of the search.
     unit_scores : ndarray of shape (n_units,)
-        What the query scores on all units, in units of the similarity.
+        The scores of all units, on the scale of the similarity.
     """
 
     id: int | str
@@ -90,7 +90,7 @@ class Explanation:
 
     @property
     def metric(self) -> Metric:
-        """What the score is."""
+        """Whether the score is a cosine or a distance."""
         return self.certificate.metric
 
     @property
@@ -100,7 +100,7 @@ class Explanation:
 
     @property
     def stopped_by(self) -> StageView | None:
-        """The first stage that did not let the pair pass."""
+        """The first stage at which the pair failed; None if it passed all."""
         return next((stage for stage in self.stages if not stage.passed), None)
 
     @property
@@ -110,7 +110,7 @@ class Explanation:
 
     @property
     def reason(self) -> str:
-        """One sentence on the outcome."""
+        """The outcome, in one sentence."""
         if not self.matches:
             short = "below" if self.metric == "cosine" else "beyond"
             return f"Not returned: its {self._score_text} is {short} {self._limit:g}."
@@ -131,10 +131,10 @@ class Explanation:
         return self.similarity if self.metric == "cosine" else radius_of(self.similarity)
 
     def plot(self) -> Any:
-        """Return a figure of the unit test, of matplotlib.
+        """Return a matplotlib figure of the unit test.
 
-        It shows what the query scores on all units, the law of a match, the threshold, and what
-        the unit of this vector scored.
+        It shows the scores of all units, the law of a match's score, the threshold, and the score
+        of this vector's unit.
         """
         view = next((stage for stage in self.stages if stage.name == "unit"), None)
         if view is None:

@@ -21,20 +21,20 @@ IdArray: TypeAlias = np.ndarray[Any, np.dtype[np.object_]]
 
 @dataclass(frozen=True)
 class Work:
-    """What a search spent, summed over the queries.
+    """The work of a search, summed over its queries.
 
     Attributes
     ----------
     n_queries, n_vectors : int
-        The size of the question.
+        Number of queries, and of vectors searched.
     unit_tests : int
-        Memory vectors tested, of groups and of units, by float32 or by code.
+        Memory vectors of units and of groups that were tested, in float32 or by code.
     units_visited : int
         Units whose members were tested.
     members_tested : int
-        Members of those units, tested by float32 or by the first words of their codes.
+        Members of those units, tested in float32 or by the first words of their codes.
     codes_tested : int
-        Members whose whole code, or finer one, was tested.
+        Members whose whole code, or fine code, was tested.
     exact_products : int
         Members scored exactly.
     """
@@ -54,13 +54,13 @@ class Work:
 
     @property
     def cost_ratio(self) -> float:
-        """Vectors compared over those of the exhaustive scan: (M + Σ nᵢ)/N (paper, Section 5)."""
+        """Vectors compared, over those of an exhaustive scan: (M + Σ nᵢ)/N (paper, Section 5)."""
         compared = self.unit_tests + self.members_tested
         return compared / max(1, self.n_queries * self.n_vectors)
 
     @property
     def skipped(self) -> float:
-        """The share of vectors that no exact score was spent on."""
+        """The share of vectors that were not scored exactly."""
         return 1 - self.exact_products / max(1, self.n_queries * self.n_vectors)
 
 
@@ -116,19 +116,19 @@ class HitRow(NamedTuple):
 
 @dataclass(frozen=True, eq=False, init=False)
 class Hits:
-    """The matches of a batch of queries in flat arrays, ordered by query, score and id.
+    """The matches of a batch of queries, in flat arrays ordered by query, score and id.
 
     Its length is the number of queries; ``hits[q]`` are the matches of query q.
 
     Attributes
     ----------
     offsets : ndarray of shape (n_queries + 1,)
-        Query q has the matches from ``offsets[q]`` to ``offsets[q + 1]``.
+        The matches of query q lie between ``offsets[q]`` and ``offsets[q + 1]``.
     ids : ndarray of shape (n_matches,)
         For an index, row numbers of the array it was built from, int64; for a collection, its ids,
         in an array of objects.
     scores : ndarray of shape (n_matches,)
-        Their cosines with the query, or their distances from it, as the metric says; float32.
+        Their cosines with the query or distances from it, by the metric; float32.
     certificate : Certificate
         What is promised about the matches missed.
     spent : ndarray of shape (n_queries, 5)
@@ -145,7 +145,7 @@ class Hits:
     Notes
     -----
     A pickle contains the p-values but not the law that they come from: `p_values` and `e_values`
-    survive, `null_law` does not.
+    can be read from it, `null_law` cannot.
     """
 
     offsets: IntArray
@@ -192,7 +192,7 @@ class Hits:
     def p_values(self) -> Float64Array:
         """The chance that an unrelated vector scores as high, for each hit.
 
-        It is an upper limit where it equals ``null_law.smallest``, unless ``null_law.is_uniform``.
+        A value equal to ``null_law.smallest`` is an upper limit, unless ``null_law.is_uniform``.
         """
         kept: Float64Array | None = vars(self).get("_p_values")
         if kept is not None:
@@ -287,10 +287,11 @@ class TopHits:
     Attributes
     ----------
     ids : ndarray of shape (n_queries, k)
-        As in :class:`Hits`; where fewer than k were found, -1 of an index and None of a collection.
+        As in :class:`Hits`. If fewer than k are found, the rest is -1 for an index and None for a
+        collection.
     scores : ndarray of shape (n_queries, k)
-        Cosines in falling order, -inf where there is no id; or distances in rising order, inf where
-        there is no id. float32.
+        Cosines in descending order, -inf where there is no id; or distances in ascending order, inf
+        where there is no id. float32.
     certificate : Certificate
         What is promised about the vectors missed.
     spent : ndarray of shape (n_queries, 5)

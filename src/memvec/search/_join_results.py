@@ -72,16 +72,17 @@ class SimilarPairs:
 
 @dataclass(frozen=True)
 class Duplicates(Generic[Name]):
-    """What a deduplication found.
+    """The result of a deduplication.
 
     Attributes
     ----------
     groups : tuple of DuplicateGroup
-        In the order in which the first item of each came.
+        In the order of their first items.
     n_items : int
-        Items looked at.
+        Number of items compared.
     n_pairs : int
-        Similar pairs that groups were made of, without copies, which are always found.
+        Number of similar pairs that the groups were made from. Copies are not counted: they are
+        always found.
     certificate : Certificate
         What is promised about the pairs missed.
     """
@@ -113,11 +114,11 @@ class Duplicates(Generic[Name]):
 
 
 class DuplicateRows(Duplicates[int]):
-    """What a deduplication of an array found; items are rows."""
+    """The result of deduplicating an array; items are its rows."""
 
     @property
     def kept(self) -> IntArray:
-        """The rows that remain, rising, int64: ``vectors[found.kept]`` has no duplicates."""
+        """The rows to keep, in ascending order, int64: ``vectors[found.kept]`` is the result."""
         remain = np.ones(self.n_items, dtype=bool)
         remain[self.drop] = False
         return np.flatnonzero(remain)

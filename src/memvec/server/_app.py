@@ -27,12 +27,12 @@ _PORTS, _FILES = 2, 256
 
 
 def create_app(settings: ServerSettings) -> FastAPI:
-    """Return the application of a server, for any ASGI server; nothing listens yet.
+    """Return the application, for any ASGI server. Nothing listens yet.
 
     Parameters
     ----------
     settings : ServerSettings
-        What the server is told.
+        The settings of the server.
     """
     _need("fastapi")
     from memvec.server._build import build_app
@@ -49,12 +49,12 @@ def serve(
 ) -> None:
     """Answer requests until the process is told to stop (SIGTERM or SIGINT).
 
-    What runs then is finished, what comes is refused.
+    Running requests are finished; new ones are refused.
 
     Parameters
     ----------
     settings : ServerSettings
-        What the server is told.
+        The settings of the server.
     qdrant_port : int, optional
         Also speak a part of the REST API of Qdrant, at this port.
     when_ready : callable, optional

@@ -29,22 +29,22 @@ _KNOWN_BYTES = 1 << 18
 
 @dataclass(frozen=True)
 class Key:
-    """What is known of a key; not the key itself.
+    """A key as it is stored, without its secret part.
 
     Attributes
     ----------
     id : str
-        Its first part, which names it.
+        The first part of the key, which names it.
     scope : {"read", "write"}
-        What it opens; "write" reads, too.
+        What the key allows; "write" includes reading.
     note : str
-        Whose it is.
+        A note, such as the owner.
     created : str
-        When, in ISO 8601.
+        Time of creation, in ISO 8601.
     revoked : str or None
-        Since when it opens nothing.
+        Time of revocation; None for a valid key.
     salt, hash : str
-        Of the secret part, in hexadecimal.
+        Salt and hash of the secret part, in hexadecimal.
     """
 
     id: str
@@ -56,7 +56,7 @@ class Key:
     hash: str
 
     def opens(self, scope: Scope) -> bool:
-        """Tell whether it is good for reading or writing."""
+        """Return whether the key allows reading or writing."""
         return self.revoked is None and scope in ("read", self.scope)
 
 
@@ -78,7 +78,7 @@ class KeyFile:
         self._salt = secrets.token_bytes(16)
 
     def create(self, scope: Scope, note: str = "") -> str:
-        """Make a key and return it: it is not kept, and never shown again."""
+        """Create a key and return it. It is not stored and cannot be shown again."""
         checks.choice(scope, "scope", "KeyFile.create", get_args(Scope))
         # Hexadecimal, so that the parts are told apart.
         name, secret = secrets.token_hex(6), secrets.token_hex(_SECRET_BYTES)
@@ -91,7 +91,7 @@ class KeyFile:
         return f"{_PREFIX}_{name}_{secret}"
 
     def revoke(self, name: str) -> Key:
-        """Let a key open nothing from now on, by its id."""
+        """Revoke a key, by its id."""
         with self._lock:
             keys = self._read()
             if name not in keys:
@@ -106,13 +106,13 @@ class KeyFile:
             return list(self._read().values())
 
     def is_known(self, key: str) -> bool:
-        """Tell whether a key was checked before, so that checking it costs nothing."""
+        """Return whether a key was checked before; checking it again costs nothing."""
         return _digest(key) in self._checked
 
     def holder(self, key: str) -> Key | None:
-        """Return what is known of a key; None where it is not the key of anybody.
+        """Return a key as it is stored; None if the file does not have it.
 
-        Whether it was revoked is read from the file each time.
+        The file is read each time, so a revoked key is noticed.
         """
         prefix, _, rest = key.partition("_")
         name, _, secret = rest.partition("_")
@@ -130,7 +130,7 @@ class KeyFile:
         return found if good else None
 
     def is_open(self, name: str) -> bool:
-        """Tell whether a key that was checked is still there, and was not revoked; by its id."""
+        """Return whether a key that was checked is still valid, by its id."""
         with self._lock:
             found = self._read().get(name)
         return found is not None and found.revoked is None

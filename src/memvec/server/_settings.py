@@ -15,54 +15,56 @@ _WHERE = "ServerSettings"
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is taken and given at once; beyond them a request is refused, and the process lives.
+    """The limits of a server. A request beyond them is refused.
 
     Attributes
     ----------
     body_bytes : int
-        Of one request: 40,000 vectors of 384 dimensions as raw float32. It is held in memory.
+        Size of the body of one request, which is held in memory: 40,000 vectors of 384 dimensions
+        as raw float32.
     bodies_bytes : int
-        Of all requests together: JSON takes up to sixteen times as much once it is read.
+        Size of the bodies of all requests together. Parsed JSON takes up to sixteen times as much.
     vectors : int
-        Queries, or items that are added, in one request: so many are searched in about a second.
+        Queries or new items in one request. This many are searched in about a second.
     k : int
-        Nearest items of one query: rows are filled up, so that k × queries is what is sent.
+        Nearest items of one query. Rows are padded, so k × queries are sent.
     hits : int
-        Matches of one answer that is not streamed: each takes about 60 bytes of JSON.
+        Matches of one answer that is not streamed. Each takes about 60 bytes of JSON.
     full_hits : int
-        Matches of one answer that come with their metadata: each takes a kilobyte or more.
+        Matches of one answer with metadata. Each takes a kilobyte or more.
     numbers : int
-        Of all vectors in one answer: each takes 50 bytes of memory until it is sent.
+        Entries of all vectors in one answer. Each takes 50 bytes of memory until it is sent.
     answers_bytes : int
-        Of all answers that wait for slow clients, streams apart: they are held in memory.
+        Size of all answers that wait for slow clients, without streams. They are held in memory.
     page_items : int
         Items of one page.
     running : int
-        Requests that are worked on at a time: more than cores only take memory from each other.
+        Requests that run at a time. More requests than cores gain nothing and take memory.
     queued : int
-        Requests that wait for those; whoever comes then gets 429.
+        Requests that wait for them. Further requests get 429.
     streams : int
-        Answers that are being streamed: each holds a block and a state of its collection.
+        Answers that are streamed at a time. Each holds a block and a state of its collection.
     seconds : float
-        For the answer to one request; longer work is a job. Changes that were begun are awaited.
+        Time for the answer to one request. Longer work is a job. Changes that have begun are
+        finished.
     body_seconds : float
-        For a client to send a body: slow ones would hold connections for ever.
+        Time for a client to send a body; slow clients would hold connections forever.
     head_seconds : float
-        For a client to begin a request on a new connection, and to send its head.
+        Time for a client to begin a request on a new connection, and to send its head.
     stall_seconds : float
-        For a client to take a piece of a stream.
+        Time for a client to take a piece of a stream.
     jobs : int
-        Jobs that run or wait. One runs at a time: a join uses all cores.
+        Jobs that run or wait. One runs at a time, because a join uses all cores.
     kept_jobs : int
-        Ended jobs whose results are kept on disk.
+        Finished jobs whose results are kept on disk.
     job_pairs : int
-        Pairs of one job: they are kept on disk, 60 bytes each.
+        Pairs of one job. They are kept on disk, 60 bytes each.
     collections : int
-        Open at a time: each holds files and caches.
+        Collections open at a time. Each holds files and caches.
     connections : int
-        Open at a time, of each port: each is a file of the process.
+        Connections open at a time, per port. Each is a file of the process.
     key_checks : int
-        Unknown keys that are checked at a time: each check takes 16 MiB and 50 ms.
+        Unknown keys that are checked at a time. Each check takes 16 MiB and 50 ms.
     """
 
     body_bytes: int = 64 << 20
@@ -91,29 +93,30 @@ class Limits:
 
 @dataclass(frozen=True)
 class ServerSettings:
-    """What a server is told.
+    """The settings of a server.
 
     Attributes
     ----------
     folder : path
-        Holds the collections, a folder each.
+        The folder of the collections, each of which is a folder.
     host, port : str, int
-        Where it listens. Another host than this machine needs keys.
+        The address to listen on. Any address but this machine's own requires keys.
     key_file : path or None
-        The keys that ``memvec keys create`` made; without it nobody is asked for one.
+        The file of ``memvec keys create``. Without it, no key is required.
     read_only : bool
         Refuse all changes.
     hosts : tuple of str
-        Names by which clients may call the server, besides its own.
+        Further names that clients may call the server by.
     origins : tuple of str
-        Web pages of other servers that may use it (CORS); none by default.
+        Origins of other web pages that may use the server (CORS); none by default.
     encoder : str or None
-        What makes vectors of texts or photographs: ``images``, the path of an ONNX model, or
+        Turns texts or photographs into vectors: ``images``, the path of an ONNX model, or
         ``module:function``.
     photos : path or None
-        The page shows photographs of this folder: the metadata ``path`` of an item, or its id.
+        The folder of photographs that the page shows. The metadata ``path`` of an item, or its id,
+        is the path in it.
     limits : Limits
-        How much each may ask.
+        The limits.
     """
 
     folder: Path
@@ -140,7 +143,7 @@ class ServerSettings:
 
     @property
     def allowed_hosts(self) -> frozenset[str]:
-        """The names by which clients may call the server, in small letters."""
+        """The names that clients may call the server by, in lower case."""
         own = {"localhost", "127.0.0.1", "[::1]", self.host, f"[{self.host}]"}
         return frozenset(name.lower() for name in (*own, *self.hosts))
 

@@ -27,7 +27,7 @@ _LAGUERRE_NODES = 60
 
 @dataclass(frozen=True)
 class CapMoments:
-    """Moments of S′ = yᵀu for y uniform on a cap, with the small differences kept apart.
+    """Moments of S′ = yᵀu for y uniform on a cap, and their small differences without cancellation.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class CapMoments:
 
 
 def cap_moments(cap_cosine: float, dim: float) -> CapMoments:
-    """Return μ₁(η, d), μ₂(η, d) and what is built on them, for any −1 ≤ η < 1 and d ≥ 2.
+    """Return μ₁(η, d), μ₂(η, d) and the variance, for any −1 ≤ η < 1 and d ≥ 2.
 
     μ₁ = (1−η²)^((d−1)/2) / ((d−1) B(½,(d−1)/2) P(S > η)), and integration by parts gives
     μ₂ = (1 + (d−1) η μ₁)/d. Where P(S > η) is small, μ₁ = η(1 + K) with K > 0 from the continued
@@ -142,9 +142,9 @@ def cap_mass(cap_cosine: float, dim: float) -> float:
 
 
 def cap_cosine(mass: float, dim: float) -> float:
-    """Return η such that the cap covers the given share of the sphere, inverse of `cap_mass`.
+    """Return the η whose cap covers the given share of the sphere, the inverse of `cap_mass`.
 
-    M equal units that share out the sphere like caps have mass 1/M = n/N each.
+    If M equal units divide the sphere like caps, each has mass 1/M = n/N.
 
     Examples
     --------

@@ -32,7 +32,7 @@ class Design:
     construction : str
         "sum" or "pinv".
     dim, similarity, miss_rate : float
-        What was asked: d, α₀ and ε.
+        The arguments: d, α₀ and ε.
     unit_size : int
         n, the vectors in a unit.
     threshold : float
@@ -51,7 +51,7 @@ class Design:
 
     @property
     def cost_ratio(self) -> float:
-        """C_H0/N = 1/n + P_fp(n): inner products spent, over those of the exhaustive search."""
+        """C_H0/N = 1/n + P_fp(n): inner products, over those of an exhaustive search."""
         return 1 / self.unit_size + self.false_positive_rate
 
 
@@ -92,10 +92,10 @@ def optimal_design(
 ) -> Design:
     """Return the design of least cost, n* = argmin 1/n + P_fp(n) over 1 ≤ n ≤ `max_unit_size`.
 
-    For ε ≤ ½ P_fp increases with n, so on [a, b] the cost is at least 1/b + P_fp(a): ranges whose
-    bound exceeds the best cost seen are dropped, the others halved. What is found costs at most
-    1e-7 more than the global minimum. Up to 64 sizes are all tried. For ε > ½ the search is the
-    same without that proof.
+    For ε ≤ ½, P_fp increases with n, so on [a, b] the cost is at least 1/b + P_fp(a): ranges whose
+    bound exceeds the best cost seen are dropped, the others halved. The result costs at most 1e-7
+    more than the global minimum. Up to 64 sizes are all tried. For ε > ½, the search is the same,
+    but without this proof.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def cost_curve(
     miss_rate: float = 0.01,
     law: LawName = "exact",
 ) -> list[Design]:
-    """Return the design of each unit size, the paper's figure of cost against n.
+    """Return the design of each unit size, as in the paper's figure of cost against n.
 
     Examples
     --------

@@ -18,15 +18,15 @@ _PAIR_BLOCK, _BLOCK_NUMBERS = 4096, 1 << 24
 
 @dataclass(frozen=True)
 class EffectiveDimension:
-    """What random pairs of a data set say about its dimension.
+    """The effective dimension of a data set, from random pairs.
 
     Attributes
     ----------
     dimension : float
-        1/E[cos²]: uniform vectors of this dimension have cosines as large.
+        1/E[cos²]: uniform vectors of this dimension have cosines of the same size.
     centred_dimension : float
-        The same after the mean vector is subtracted and rows are scaled to norm 1 again; NaN when
-        the rows are all equal.
+        The same after the mean vector is subtracted and rows are scaled to norm 1 again; NaN if all
+        rows are equal.
     mean_cosine : float
         E[cos], 0 for data without a common direction.
     pairs : int
@@ -44,17 +44,17 @@ def effective_dimension(
 ) -> EffectiveDimension:
     """Estimate the effective dimension of a data set from random pairs of distinct rows.
 
-    For y uniform on the sphere E[(yᵀx)²] = 1/d, so 1/E[cos²] takes the place of d in the laws when
+    For y uniform on the sphere, E[(yᵀx)²] = 1/d. So 1/E[cos²] takes the place of d in the laws if
     data has fewer degrees of freedom than coordinates (paper, end of "Random assignment").
 
     Parameters
     ----------
     vectors : array_like of shape (n_vectors, dim)
-        At least two rows, of any norm but zero.
+        At least two rows, of any norm except zero.
     pairs : int
-        How many pairs to draw; the relative standard error is about √(2/pairs).
+        Number of pairs to draw; the relative standard error is about √(2/pairs).
     seed : int or numpy.random.Generator
-        Where the randomness comes from.
+        Source of randomness.
 
     Examples
     --------

@@ -18,8 +18,8 @@ class MatchLaw:
 
         E = α a,    V = α² v + β² w,    w = (‖m‖² − a² − v)/(d − 1).
 
-    For pinv a = 1 and v = 0. Units are measured, so the law serves every construction and its
-    normalised variant.
+    For pinv, a = 1 and v = 0. Since units are measured, the law holds for every construction and
+    its normalised variant.
 
     Attributes
     ----------

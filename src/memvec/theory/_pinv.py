@@ -20,10 +20,10 @@ _LOG_DROP = 60.0
 class PinvNormLaw:
     """The law of the norm of m* = X(XᵀX)⁻¹1, n independent uniform unit vectors in dimension d.
 
-    1/‖m*‖ is the distance of the origin to the flat through the n points. By the affine
+    1/‖m*‖ is the distance from the origin to the flat through the n points. By the affine
     Blaschke-Petkantschin formula on the sphere (Miles, 1971) its square follows the law
-    Beta((d−n+1)/2, (n−1)(d−1)/2), whence E‖m*‖² = n(d−2)/(d−n−1). The paper has the limit
-    n/(1−n/d) only (Section 6, "Expected value of the memory unit").
+    Beta((d−n+1)/2, (n−1)(d−1)/2), whence E‖m*‖² = n(d−2)/(d−n−1). The paper only has the limit
+    n/(1−n/d) (Section 6, "Expected value of the memory unit").
 
     Parameters
     ----------

@@ -137,12 +137,12 @@ class UnitTest:
         return self.noise_law.below(np.asarray(threshold, dtype=np.float64) - self.similarity)
 
     def threshold(self, miss_rate: float) -> float:
-        """Return the threshold τ with P_fn = ε: a query at cosine α is missed that often."""
+        """Return the threshold τ with P_fn = ε, the share of queries at cosine α missed."""
         rate = checks.miss_rate(miss_rate, "UnitTest.threshold")
         return self.similarity + float(self.noise_law.ppf(rate))
 
     def roc(self, false_positive_rates: ArrayLike) -> Float64Array:
-        """Return the true positive rates 1 − P_fn at the wanted false positive rates."""
+        """Return the true positive rates 1 − P_fn at given false positive rates."""
         thresholds = self.null_law.isf(false_positive_rates)
         return 1 - self.false_negative_rate(thresholds)
 

@@ -11,7 +11,7 @@ from memvec.types import Float64Array
 
 
 def sample_sphere(count: int, dim: int, generator: np.random.Generator) -> Float64Array:
-    """Draw vectors uniform on the unit sphere.
+    """Draw vectors uniformly from the unit sphere.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def sample_sphere(count: int, dim: int, generator: np.random.Generator) -> Float
 def sample_cap(
     count: int, dim: int, cap_cosine: float, generator: np.random.Generator
 ) -> Float64Array:
-    """Draw vectors uniform on the cap of the unit vectors whose first coordinate exceeds η.
+    """Draw vectors uniformly from the cap of unit vectors whose first coordinate exceeds η.
 
     Returns
     -------

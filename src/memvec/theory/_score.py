@@ -111,7 +111,7 @@ class ScoreLaw(SymmetricLaw):
         return _cap_share(score, np.asarray(self.norm), self.dim)
 
     def below(self, score: ArrayLike) -> Float64Array:
-        """P(S < s); for d = 1 the atoms at ±‖m‖ are left out when s stands on one."""
+        """P(S < s); for d = 1, an atom at s = ±‖m‖ is not included."""
         values = np.asarray(score, dtype=np.float64)
         if self.dim > 1:
             return self.cdf(values)

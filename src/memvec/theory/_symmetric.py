@@ -18,10 +18,10 @@ _MAX_STEPS = 200
 
 
 class SymmetricLaw(ABC):
-    """A law of probability symmetric about zero.
+    """A probability law that is symmetric about zero.
 
-    A subclass says `variance` and the upper tail P(S ≥ s) for s ≥ 0; everything else follows. The
-    tail is never computed as one minus something, so small probabilities keep their digits.
+    A subclass defines `variance` and the upper tail P(S ≥ s) for s ≥ 0; everything else follows.
+    The tail is never computed as one minus a probability, so small probabilities keep their digits.
     """
 
     @property
@@ -55,7 +55,7 @@ class SymmetricLaw(ABC):
         return self.sf(-np.asarray(score, dtype=np.float64))
 
     def below(self, score: ArrayLike) -> Float64Array:
-        """P(S < s); differs from the cdf only where the law has an atom."""
+        """P(S < s), which differs from the cdf only at an atom of the law."""
         return self.cdf(score)
 
     def isf(self, probability: ArrayLike) -> Float64Array:

@@ -49,7 +49,7 @@ def unit_score_moments(
     similarity : float
         α₀, the cosine of query and match.
     construction : {"sum", "pinv", "ridge"}
-        How the memory vectors were made, not normalised afterwards.
+        The construction of the memory vectors, which are not normalised.
     sizes : array_like of shape (n_units,), optional
         The number of members of each unit, needed by sum.
     member_variance : array_like of shape (n_units,), optional
