@@ -34,7 +34,7 @@ _MEANINGS = {
     metavar="FILE",
 )
 def bench(profile: bool, json_file: str | None) -> None:
-    """Measure this machine.
+    """Measure the costs of a search on this machine.
 
     A build designs an index from a table of costs: the built-in one, unless another is passed.
     --profile measures the table of this machine, in a few seconds and one thread, and prints it

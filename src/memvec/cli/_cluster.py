@@ -57,7 +57,7 @@ def cluster() -> None:
 def dedup(files: tuple[str, ...], out: str, as_json: bool, **asked: Any) -> None:
     """Find near-duplicates in files, block by block, on all nodes.
 
-    The work and its files are those of `memvec dedup --out`, byte for byte. Blocks are read,
+    The output files are those of `memvec dedup --out`, byte for byte. Blocks are read,
     indexed and joined by as many workers as there are CPUs. Run the same command again after an
     interruption: it resumes.
 
@@ -94,7 +94,7 @@ def dedup(files: tuple[str, ...], out: str, as_json: bool, **asked: Any) -> None
 @promise_options("0.01", "expected", "0.95")
 @json_option
 def join(files: tuple[str, str], out: str, as_json: bool, **asked: Any) -> None:
-    """Find all similar pairs of a row of A and a row of B, block by block, on all nodes.
+    """Find all similar pairs of rows of A and of B, on all nodes.
 
     A and B are each a file of vectors, or a pattern in quotes. The folder gets all pairs as Parquet
     files (id_a, id_b, score): those of `memvec.join_files`, byte for byte. Run the same command

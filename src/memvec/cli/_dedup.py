@@ -100,9 +100,7 @@ def checked_files(
 @option(
     "--keep-list", click.Path(dir_okay=False), "Write the list here: text, or with --out Parquet."
 )
-@option(
-    "--out", click.Path(file_okay=False), "Work block by block and write all pairs to this folder."
-)
+@option("--out", click.Path(file_okay=False), "Work in blocks, and write all pairs here.")
 @option(
     "--memory",
     str,
@@ -132,10 +130,10 @@ def dedup(files: tuple[str, ...], out: str | None, as_json: bool, **asked: Any) 
     --ids` reads it so.
 
     With --out, FILE may be several files, or a pattern in quotes, of any total size. Rows are read
-    in blocks that fit into --memory. Each block is indexed once, and each two blocks are joined
+    in blocks that fit into --memory. Each block is indexed once, and each pair of blocks is joined
     once. The folder gets all pairs as Parquet files (id_a, id_b, score); equal vectors are paired
-    with the first of them. The list (--keep-list) is Parquet, too: id, keep, and group, the id that
-    is kept of the group. After Ctrl-C or a crash, run the same command again: it resumes, and
+    only with the first of them. The list (--keep-list) is Parquet, too: id, keep, and group, the id
+    that is kept of the group. After Ctrl-C or a crash, run the same command again: it resumes, and
     writes the same bytes. Until it is done, the folder needs 1.2 times the size of the vectors as
     float32.
 
@@ -395,8 +393,8 @@ def join(
 ) -> None:
     """Find all pairs of items above a similarity, each once.
 
-    With --json, one line of JSON a pair, as they are found; a table shows the first ones and counts
-    the others.
+    With --json, pairs are printed as they are found, one line of JSON per pair. The table shows the
+    first ones and counts the others.
 
     \b
     Example:

@@ -26,7 +26,7 @@ from memvec.cli._output import echo, echo_json
 @option(
     "--ids",
     click.File("rb"),
-    "Delete the ids of a text file, one a line, as `memvec dedup` prints them; - is standard "
+    "Delete the ids of a text file, one per line, as `memvec dedup` prints them; - is standard "
     "input.",
     name="id_file",
     metavar="FILE",

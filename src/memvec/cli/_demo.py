@@ -129,7 +129,8 @@ def _check_promise(
         console, f"The truth: {len(queries):,} held-out queries, one at a time, one thread"
     )
     table = Table()
-    for name in ("", "matches found", "missed, of pairs", "missed, of a query", "CPU ms"):
+    columns = ("", "matches found", "pairs missed", "missed per query", "CPU ms per query")
+    for name in columns:
         table.add_column(name, justify="right" if name else "left")
     table.add_row("NumPy scan", f"{len(truth.ids):,}", "0 %", "0 %", f"{scan_ms:.3f}")
     best = _best_of(truth)
@@ -138,11 +139,12 @@ def _check_promise(
     console.print(table)
     work = hits.work
     by_code = (work.unit_tests + work.members_tested + work.codes_tested) / len(queries)
+    exact = work.exact_products / len(queries)
     console.print(
-        f"{scan_ms / index_ms:.0f}× the speed of the scan. A query takes {by_code:,.0f} tests of "
-        f"one-bit codes and {work.exact_products / len(queries):,.0f} exact products; the scan "
-        f"takes {len(vectors):,} products.\nA search for the best {_TOP} loses what lies beyond "
-        f"the tenth: {_beyond(truth)} of {len(queries):,} queries have more matches than that."
+        f"memvec is {scan_ms / index_ms:.0f}× as fast as the scan. A query takes {by_code:,.0f} "
+        f"tests of one-bit codes and {exact:,.0f} exact products; the scan takes "
+        f"{len(vectors):,} products.\nA search for the best {_TOP} misses all matches beyond "
+        f"the tenth: {_beyond(truth)} of {len(queries):,} queries have more than {_TOP}."
     )
 
 
@@ -178,10 +180,11 @@ def _draw(
     path: Path | None,
 ) -> None:
     drawn = ScorePicture.of_scores(queries @ vectors.T, similarity, hits.null_law)
-    _print_title(console, "Why a threshold tells: matches against unrelated vectors")
+    _print_title(console, "Why a threshold works: matches and unrelated vectors")
     for line in drawn.lines():
         _print_line(console, line)
-    console.print(f"An unrelated vector scores {similarity:g} with p ≤ {drawn.p_value:.1g}.")
+    chance = f"{drawn.p_value:.1g}"
+    console.print(f"An unrelated vector reaches {similarity:g} with probability {chance} at most.")
     if path is not None:
         drawn.write_svg(path)
         console.print(f"The same picture: {path}", soft_wrap=True)

@@ -21,17 +21,17 @@ _WIDE, _HIGH, _LEFT, _ABOVE, _BELOW = 28, 240, 70, 34, 46
 
 @dataclass(frozen=True, eq=False)
 class ScorePicture:
-    """How many vectors a query scores in each step of the similarity, and what a law expects.
+    """The number of vectors per query in each step of the similarity, measured and by a law.
 
     Attributes
     ----------
     edges : ndarray of shape (n_bins + 1,)
     found, expected : ndarray of shape (n_bins,)
-        Vectors a query, on average: as counted, and by the law of unrelated vectors.
+        Mean number of vectors per query: counted, and by the law of unrelated vectors.
     similarity : float
         The threshold.
     p_value : float
-        The chance that an unrelated vector reaches it.
+        The probability that an unrelated vector reaches the threshold.
     """
 
     edges: Float64Array
@@ -71,7 +71,8 @@ class ScorePicture:
 
     def lines(self) -> list[str]:
         """Return the picture as lines of text, the lowest scores first."""
-        drawn = [f"{'cosine':>14}   vectors a query (logarithmic); {_LAW} unrelated vectors"]
+        legend = f"vectors per query (logarithmic); {_LAW} law of unrelated vectors"
+        drawn = [f"{'cosine':>14}   {legend}"]
         marked = False
         bins = zip(pairwise(self.edges), self.found, self.expected, strict=True)
         for (low, high), found, expected in bins:
@@ -113,8 +114,8 @@ class ScorePicture:
             f'<line x1="{limit}" x2="{limit}" y1="{_ABOVE}" y2="{bottom}" stroke="#222" '
             'stroke-dasharray="4 3"/>',
             f'<text x="{limit + 4}" y="{_ABOVE + 12}">above {self.similarity:g}</text>',
-            f'<text x="{_LEFT}" y="20">Vectors a query, by their cosine (bars), and what '
-            "unrelated vectors would give (line)</text>",
+            f'<text x="{_LEFT}" y="20">Vectors per query at each cosine: measured (bars), '
+            "and by the law of unrelated vectors (line)</text>",
             *self._svg_ticks(bottom),
             "</svg>",
         ]

@@ -99,7 +99,7 @@ _making = options(
     option(
         "--aggregation",
         click.Choice(["sum", "democratic"]),
-        "How local descriptors are added up. Without it: sum. Democratic gives each equal weight.",
+        "How local descriptors are added. Without it: sum. Democratic gives each the same weight.",
     ),
     option(
         "--power",
@@ -128,9 +128,9 @@ def images() -> None:
 @_making
 @option("--similarity", COSINE, f"Cosine to design a new library for. Without it: {_SIMILARITY}.")
 def index_command(folder: str, as_json: bool, **given: Any) -> None:
-    """Index the photographs of FOLDER in a library, or update the library.
+    """Create or update the library of the photographs of FOLDER.
 
-    The first call makes the library. Its descriptor is the one that comes with memvec, unless
+    The first call creates the library. Its descriptor is the one that ships with memvec, unless
     another is named or learned. Files that cannot be read are reported.
 
     \b
@@ -217,7 +217,7 @@ def duplicates_command(
 ) -> None:
     """Find copies and near-copies among the photographs of FOLDER.
 
-    The library is made or brought up to date first, as by `memvec images index`.
+    The library is first created or updated, as by `memvec images index`.
 
     \b
     Example:
@@ -344,7 +344,7 @@ def _bags(source: str, kind: str, n_words: int, sift: SiftConfig) -> list[Float3
         raise click.ClickException(
             f"The photographs of {source} have {n_found:,} local descriptors; {n_words} words are "
             f"learned from {n_needed:,} at least. Name more photographs with --learn-from, fewer "
-            "--words, or neither: the descriptor that comes with memvec needs no learning."
+            "--words, or neither: the descriptor that ships with memvec needs no learning."
         )
     return bags
 

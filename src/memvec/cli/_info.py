@@ -97,8 +97,8 @@ def _print_segments(stats: Stats, units: list[dict[str, Any]] | None) -> None:
             "nothing on units."
         )
         return
-    header = ["segment", "vectors", "units", "vectors a unit", "imbalance", "construction", "codes"]
     keys = ("segment", "vectors", "units", "unit_size", "imbalance", "construction", "codes")
+    header = ["vectors per unit" if key == "unit_size" else key for key in keys]
     print_table("Segments", header, [[unit[key] for key in keys] for unit in units])
 
 

@@ -18,7 +18,7 @@ def mcp(folder: str, encoder: str | None) -> None:
     """Offer collections to assistants as tools (MCP).
 
     The server speaks on stdin and stdout; an assistant starts it. Its tools are collections,
-    search, range, explain and duplicates. Collections are opened to be read.
+    search, range, explain and duplicates. Collections are opened read-only.
 
     \b
     Example:

@@ -129,7 +129,7 @@ def promise_options(
             "--guarantee",
             level_choice,
             "Level that the answer must promise; exact misses nothing. Without it: "
-            f"{level}, or a lower one if the evidence is too little.",
+            f"{level}, or a lower one if there is too little evidence.",
         ),
         option(
             "--confidence",
@@ -141,7 +141,7 @@ def promise_options(
 
 def limit_option(default: int) -> Command:
     """Return the option of how much a table shows."""
-    return option("--limit", COUNT, "Most rows to print in the table; JSON has all.", default)
+    return option("--limit", COUNT, "Maximum number of rows in the table; JSON has all.", default)
 
 
 threads_option = option("--threads", COUNT, "Number of threads. Without it: all cores.")

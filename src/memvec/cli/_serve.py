@@ -59,8 +59,8 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
 def serve(folder: str, qdrant_port: int | None, **options: Any) -> None:
     """Serve all collections of a folder over HTTP.
 
-    The page is at http://127.0.0.1:8765, the API below /v1, its description at /docs. One JSON
-    object a request goes to stderr.
+    The page is at http://127.0.0.1:8765, the API under /v1, and its description at /docs. Each
+    request is logged to stderr as a line of JSON.
 
     \b
     Example:
@@ -79,9 +79,7 @@ def keys() -> None:
     """Create, list and revoke the keys of a server."""
 
 
-key_file_option = option(
-    "--key-file", _FILE, "Where the keys are kept, as scrypt hashes.", "keys.json"
-)
+key_file_option = option("--key-file", _FILE, "File of the keys, as scrypt hashes.", "keys.json")
 
 
 @keys.command()
