@@ -111,6 +111,24 @@ def test_strange_heads_are_refused(bounded, head):
     assert httpx.get(f"{bounded}/healthz").status_code == 200
 
 
+def test_second_request_is_not_read_out_of_one_with_two_lengths(bounded):
+    """A proxy that believes the length has sent one request; reading two would smuggle one."""
+    with connected(bounded) as smuggler:
+        smuggler.sendall(
+            b"POST /v1/collections/things/range HTTP/1.1\r\nHost: localhost\r\n"
+            b"Content-Type: application/json\r\nContent-Length: 48\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        )
+        data = b""
+        while piece := smuggler.recv(4096):
+            data += piece
+    assert data.count(b"HTTP/1.1 ") == 1
+    assert data.startswith(b"HTTP/1.1 400 ")
+    assert b"two_lengths" in data
+    assert b"connection: close" in data.lower()
+
+
 def test_chunks_without_end_are_refused(bounded):
     with connected(bounded) as endless:
         endless.sendall(

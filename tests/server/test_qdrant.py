@@ -221,6 +221,66 @@ def test_points_travel_in_every_form(http):
     assert http.delete("/collections/points").json()["result"] is False
 
 
+ODD = [None, True, -1, 10**30, 0.5, "", "x", [], [[]], [1], {}, {"key": 1}, {"a": {"b": []}}]
+_CONDITIONS = [
+    {"key": "year", "range": {"gt": 2000, "lte": 2010}},
+    {"key": "tag", "match": {"any": ["a"]}},
+    {"is_null": {"key": "tag"}},
+    {"is_empty": {"key": "tag"}},
+    {"must": [{"key": "tag", "match": {"except": ["a"]}}]},
+]
+_WHERE = {"must": _CONDITIONS, "should": _CONDITIONS[:1], "must_not": _CONDITIONS[1:2]}
+_ASKED = {
+    "filter": _WHERE, "limit": 3, "offset": 1, "score_threshold": 0.5, "params": {"exact": True},
+    "with_payload": {"include": ["tag"]}, "with_vector": True,
+}  # fmt: skip
+_POINT = {"id": 1001, "vector": ROW, "payload": {"a": {"b": 1}}}
+BODIES = [
+    ("PUT", "/collections/odd", {"vectors": {"size": DIM, "distance": "Cosine"}}),
+    ("PUT", "/collections/things/points", {"points": [_POINT]}),
+    ("PUT", "/collections/things/points",
+     {"batch": {"ids": [1002], "vectors": [ROW], "payloads": [{"a": 1}]}}),
+    ("PUT", "/collections/things/index", {"field_name": "a"}),
+    ("POST", "/collections/things/points", {"ids": [0], "with_payload": {"exclude": ["tag"]}}),
+    ("POST", "/collections/things/points/count", {"filter": _WHERE}),
+    ("POST", "/collections/things/points/scroll", {**_ASKED, "offset": 2}),
+    ("POST", "/collections/things/points/query", {**_ASKED, "query": ROW}),
+    ("POST", "/collections/things/points/query", {"query": {"nearest": ROW}, "prefetch": []}),
+    ("POST", "/collections/things/points/query/batch", {"searches": [{**_ASKED, "query": ROW}]}),
+    ("POST", "/collections/things/points/search", {**_ASKED, "vector": ROW}),
+    ("POST", "/collections/things/points/search/batch", {"searches": [{**_ASKED, "vector": ROW}]}),
+    ("POST", "/collections/things/points/delete", {"points": [1001]}),
+    ("POST", "/collections/things/points/delete", {"filter": _WHERE}),
+]  # fmt: skip
+
+
+def replaced(body, odd):
+    """Yield a body with one of its parts after the other replaced by something odd."""
+    yield odd
+    if isinstance(body, dict):
+        for name, value in body.items():
+            yield from ({**body, name: one} for one in replaced(value, odd))
+    elif isinstance(body, list) and body:
+        for one in replaced(body[0], odd):
+            yield [one, *body[1:]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "path", "body"), BODIES)
+def test_odd_parts_of_requests_give_no_server_error(tmp_path, method, path, body):
+    fill(tmp_path / "things", 30)
+    server = ServerState.of(ServerSettings(tmp_path))
+    with running(None, build_qdrant(server)) as url, httpx.Client(base_url=url) as http:
+        assert http.request(method, path, json=body).status_code == 200
+        for odd in ODD:
+            for strange in replaced(body, odd):
+                answer = http.request(method, path, json=strange)
+                assert answer.status_code < 500 or answer.status_code == 501, (strange, answer.text)
+                if answer.status_code >= 400:
+                    assert answer.json()["status"]["error"]
+    server.close()
+
+
 def test_some_fields_of_a_payload_are_given():
     payload = {"a": 1, "b": 2}
     assert payload_of(payload) == payload

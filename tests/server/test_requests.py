@@ -408,3 +408,13 @@ def test_encoder_makes_vectors_of_texts_and_photographs(tmp_path):
 def test_encoder_that_is_not_there_is_refused(tmp_path, named, reason):
     with pytest.raises(InvalidValueError, match=reason):
         create_app(ServerSettings(tmp_path, encoder=named))
+
+
+def test_error_that_nobody_foresaw_has_the_one_shape(http, monkeypatch, caplog):
+    def broken(self, *arguments, **options):
+        raise ZeroDivisionError("secret")
+
+    monkeypatch.setattr(memvec.Collection, "count", broken)
+    answer = http.post("/v1/collections/things/count", json={"queries": QUERY})
+    assert "secret" not in check_error(answer, 500, "internal")
+    assert "ZeroDivisionError: secret" in caplog.text

@@ -153,5 +153,6 @@ _HANDLERS: Any = cast(
         MemvecError: _refuse,
         HTTPException: _refuse,
         RequestValidationError: _refuse,
+        Exception: _refuse,  # the guard logs it
     },
 )

@@ -33,14 +33,22 @@ class ApiError(Exception):
         The same in a sentence.
     retry_after : int or None
         Seconds after which the same request may be taken.
+    ends : bool
+        Whether the connection is closed, since nobody knows where its next request begins.
     """
 
     def __init__(
-        self, status: int, code: str, message: str, *, retry_after: int | None = None
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        retry_after: int | None = None,
+        ends: bool = False,
     ) -> None:
         super().__init__(message)
         self.status, self.code, self.message = status, code, message
-        self.retry_after = retry_after
+        self.retry_after, self.ends = retry_after, ends
 
     @property
     def headers(self) -> dict[str, str]:
@@ -50,6 +58,8 @@ class ApiError(Exception):
             named["Retry-After"] = str(self.retry_after)
         if self.status == HTTPStatus.UNAUTHORIZED:
             named["WWW-Authenticate"] = "Bearer"
+        if self.ends:
+            named["Connection"] = "close"
         return named
 
     def body(self, request_id: str) -> bytes:

@@ -105,11 +105,15 @@ class Guard:
         self._count(scope, status, time.perf_counter() - begun, request_id)
 
     def _check(self, headers: dict[bytes, bytes], scope: Scope) -> None:
-        """Refuse calls by a strange name, or from the page of a strange server.
+        """Refuse calls of two lengths, by a strange name, or from the page of a strange server.
 
         A page elsewhere can make a browser call a server on this machine, by a name of its own or
         by a form.
         """
+        if b"content-length" in headers and b"transfer-encoding" in headers:
+            # A proxy may believe the one and this server the other (RFC 9112, 6.1).
+            text = "A request has Content-Length or Transfer-Encoding, not both."
+            raise ApiError(400, "two_lengths", text, ends=True)
         names = [value for name, value in scope["headers"] if name == b"host"]
         host = names[0].decode("latin-1").lower() if len(names) == 1 else ""
         if host_name(host) not in self._hosts:

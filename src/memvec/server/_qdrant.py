@@ -58,6 +58,7 @@ def build_qdrant(server: ServerState) -> ASGIApp:
             ApiError: _refuse,
             MemvecError: _refuse,
             HTTPException: _refuse,
+            Exception: _refuse,  # the guard logs it
         },
     )
     return Guard(app, server.settings, server.metrics, server.bodies, server.answers)

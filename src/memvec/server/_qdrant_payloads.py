@@ -56,9 +56,17 @@ def payload_of(metadata: dict[str, Any], wanted: Any = True) -> dict[str, Any] |
     if wanted in (False, None):
         return None
     if isinstance(wanted, dict) and "exclude" in wanted:
-        return {name: one for name, one in payload.items() if name not in wanted["exclude"]}
-    named = wanted.get("include", []) if isinstance(wanted, dict) else wanted
+        left_out = _names(wanted["exclude"])
+        return {name: one for name, one in payload.items() if name not in left_out}
+    named = _names(wanted.get("include", []) if isinstance(wanted, dict) else wanted)
     return {name: one for name, one in payload.items() if name in named}
+
+
+def _names(given: Any) -> list[str]:
+    """Return the names of fields, or refuse what is none."""
+    if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+        raise ApiError(400, "invalid_value", "The fields of a payload are named in a list.")
+    return given
 
 
 def _flat(payload: dict[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
@@ -100,12 +108,20 @@ def _condition(given: Any) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise unsupported("this filter")
     if "is_null" in given:
-        return {given["is_null"]["key"]: {"$eq": None}}
+        return {_key(given["is_null"]): {"$eq": None}}
     if "is_empty" in given:
-        return {given["is_empty"]["key"]: {"$exists": False}}
+        return {_key(given["is_empty"]): {"$exists": False}}
     if "key" in given:
-        return {given["key"]: _comparison(given)}
+        return {_key(given): _comparison(given)}
     return where_of(given) or {}
+
+
+def _key(given: Any) -> str:
+    """Return the field that a condition is about."""
+    if not isinstance(given, dict) or not isinstance(given.get("key"), str):
+        raise ApiError(400, "invalid_value", "A condition names its field: {'key': NAME}.")
+    key: str = given["key"]
+    return key
 
 
 def _comparison(given: dict[str, Any]) -> dict[str, Any]:
@@ -115,8 +131,9 @@ def _comparison(given: dict[str, Any]) -> dict[str, Any]:
             if name in match:
                 return {operator: match[name]}
     if isinstance(limits, dict):
-        found = {_RANGES[name]: one for name, one in limits.items() if one is not None}
-        if all(isinstance(one, int | float) for one in found.values()):
-            return found
+        given_limits = {name: one for name, one in limits.items() if one is not None}
+        numbers = all(isinstance(one, int | float) for one in given_limits.values())
+        if numbers and set(given_limits) <= set(_RANGES):
+            return {_RANGES[name]: one for name, one in given_limits.items()}
     names = ", ".join(name for name, one in given.items() if name != "key" and one is not None)
     raise unsupported(f"the condition {names!r}")
