@@ -61,6 +61,29 @@ def test_range_is_that_of_the_collection(both, similarity, options):
     same_certificate(here.certificate, there.certificate)
 
 
+@pytest.mark.parametrize("shape", [(2 * DIM, DIM // 2), (1, 2 * DIM), (DIM // 2,), (1, 2, DIM), ()])
+def test_vectors_of_another_shape_are_never_taken_for_others(client, things, shape):
+    """Raw bytes tell no shape: sixteen halves of a vector would be eight vectors."""
+    there, rows = client.collection("things"), np.ones(shape, dtype=np.float32)
+    for ask in (
+        lambda: there.range_search(rows, 0.5),
+        lambda: there.count(rows, 0.5),
+        lambda: there.contains(rows, 0.5),
+        lambda: there.search(rows, 3),
+        lambda: list(there.iter_range(rows, 0.5)),
+        lambda: there.recalibrate(rows),
+    ):
+        with pytest.raises((InvalidValueError, InvalidTypeError), match="dimension|shape"):
+            ask()
+
+
+def test_no_queries_have_no_answers(both):
+    here, there = (one.range_search(np.empty((0, DIM)), 0.5) for one in both)
+    assert len(here) == len(there) == 0
+    same_certificate(here.certificate, there.certificate)
+    assert [one.count(np.empty((0, DIM)), 0.5).tolist() for one in both] == [[], []]
+
+
 @pytest.mark.parametrize("options", [{}, {"include": ["metadata", "vectors"]}, {"miss_rate": 0.1}])
 @pytest.mark.parametrize("k", [1, 5, 400])
 def test_nearest_are_those_of_the_collection(both, k, options):
@@ -157,7 +180,7 @@ def test_errors_are_those_of_the_collection(client):
     things = client.collection("things")
     with pytest.raises(InvalidValueError, match="'similarity' parameter of Collection.range_searc"):
         things.range_search(QUERIES, 2.0)
-    with pytest.raises(InvalidValueError, match="raw body must hold vectors of 8 float32"):
+    with pytest.raises(InvalidValueError, match="must be of dimension 8. Got dimension 5"):
         things.range_search(QUERIES[:, :5])
     with pytest.raises(InvalidTypeError, match="'queries' parameter of Client.range must be"):
         things.range_search("text")

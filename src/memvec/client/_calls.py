@@ -123,9 +123,13 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is nothing that JSON holds")
 
 
-def _rows(vectors: ArrayLike, name: str, where: str) -> bytes:
-    """Return vectors as raw float32, little-endian, row by row."""
-    return np.ascontiguousarray(checks.numbers(vectors, name, where), dtype="<f4").tobytes()
+def _rows(vectors: ArrayLike, name: str, where: str) -> tuple[bytes, int]:
+    """Return vectors as raw float32, little-endian, row by row, and their dimension."""
+    rows = np.ascontiguousarray(checks.numbers(vectors, name, where), dtype="<f4")
+    if rows.ndim not in (1, 2) or not rows.shape[-1]:
+        expected = "one vector, or several, one a row"
+        raise checks.bad_value(name, where, expected, f"shape {rows.shape}")
+    return rows.tobytes(), rows.shape[-1]
 
 
 class Calls:
@@ -142,8 +146,8 @@ class Calls:
         read: Callable[[Any], Result],
     ) -> Call[Result]:
         """Return a call that sends queries as they are in memory."""
-        given = json.loads(json.dumps(_given(asked), default=_plain))
-        body = _rows(queries, "queries", f"Client.{route}")
+        body, dim = _rows(queries, "queries", f"Client.{route}")
+        given = json.loads(json.dumps({**_given(asked), "dim": dim}, default=_plain))
         return Call("POST", f"{self.path}/{route}", read, body, RAW, given)
 
     def info(self) -> Call[Record]:

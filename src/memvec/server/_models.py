@@ -55,6 +55,7 @@ class Queries(Ask):
 
     queries: Vectors | Vector | None = Field(None, description="One vector or several.")
     items: list[Id] | None = Field(None, description="Stored items, in place of vectors.")
+    dim: int | None = Field(None, ge=1, description="Of raw vectors; checked where it is given.")
     _rows: Float32Array | None = PrivateAttr(None)
 
     def carry(self, rows: Float32Array) -> None:
@@ -71,7 +72,7 @@ class Queries(Ask):
             check_number(len(self.items), most, "items")
             return np.array([item.vector for item in collection.get(self.items)])
         if self._rows is not None:
-            rows = rows_of(self._rows, collection.dim)
+            rows = rows_of(self._rows, collection.dim, self.dim)
             check_number(len(rows), most, "queries")
             return rows
         assert self.queries is not None
@@ -258,10 +259,16 @@ def check_carried(n_items: int, dim: int, include: Sequence[str], limits: Limits
         raise ApiError(413, "too_many", text)
 
 
-def rows_of(flat: Float32Array, dim: int) -> Float32Array:
-    """Return vectors that came one after the other as rows."""
+def rows_of(flat: Float32Array, dim: int, sent: int | None = None) -> Float32Array:
+    """Return vectors that came one after the other as rows, of the dimension that was sent."""
     if flat.ndim == 2:
         return flat
+    if sent is not None and sent != dim:
+        # Numbers of another dimension may make up whole vectors of this one.
+        text = f"The vectors must be of dimension {dim}. Got dimension {sent} instead."
+        raise ApiError(422, "invalid_value", text)
+    if sent is not None and not len(flat):
+        return flat.reshape(0, dim)
     if not len(flat) or len(flat) % dim:
         text = f"A raw body must hold vectors of {dim} float32 numbers. Got {len(flat)} numbers."
         raise ApiError(422, "invalid_value", text)

@@ -37,7 +37,7 @@ router = APIRouter(
     dependencies=[Depends(needs("read"))],
     route_class=DirectRoute,
 )
-_VECTORS = ("queries", "items")
+_VECTORS = ("queries", "items", "dim")
 
 
 @router.post("/range", openapi_extra=described(RangeAsk))
