@@ -69,7 +69,9 @@ def path(value: object, name: str, where: str, expected: str = "a path") -> Path
     """Return `value` as a Path."""
     if not isinstance(value, str | os.PathLike):
         raise bad_type(name, where, expected, repr(value))
-    return Path(os.fsdecode(value))
+    if "\0" in (text := os.fsdecode(value)):
+        raise bad_value(name, where, f"{expected} without NUL characters", repr(value))
+    return Path(text)
 
 
 def function_named(named: str, name: str, where: str) -> Callable[..., Any]:

@@ -93,7 +93,7 @@ def test_shard_that_does_not_say_whose_it_is_is_refused(small, content):
     ("changes", "error", "text"),
     [
         ({"shards": 1}, CorruptIndexError, "it names 1 shards, and there is .*shard-0001"),
-        ({"shards": 3}, ShardError, "Shard 2, .*There is no"),
+        ({"shards": 3}, ShardError, "Shard 2, .*its folder is missing"),
         ({"shards": 0}, CorruptIndexError, "it names 0 shards"),
         ({"shards": -1}, CorruptIndexError, "it names -1 shards"),
         ({"shards": True}, CorruptIndexError, "it names True shards"),

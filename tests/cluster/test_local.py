@@ -189,7 +189,7 @@ def test_ids_go_where_the_stated_hash_says(root):
 
 def test_lost_shard_is_an_error_that_names_it(root, queries):
     shutil.rmtree(root / "shard-0001")
-    with pytest.raises(ShardError, match="Shard 1, in .*shard-0001, does not answer: There is no"):
+    with pytest.raises(ShardError, match="Shard 1, in .*-0001, does not answer: its folder is"):
         open_local(root)
     with open_local(root, partial=True) as collection:
         hits = collection.range_search(queries)
@@ -203,6 +203,16 @@ def test_lost_shard_is_an_error_that_names_it(root, queries):
         with pytest.raises(ShardError, match="Shard 1"):
             collection.add(queries[:1])
         assert "Shard 1" in str(collection.check())
+
+
+def test_shard_whose_folder_is_removed_while_it_is_open_acknowledges_nothing(tmp_path):
+    with open_local(tmp_path / "root", shards=2, dim=2) as collection:
+        collection.add(np.eye(2), [0, 1])
+        lost = cluster.shard_of(0, 2)
+        shutil.rmtree(tmp_path / "root" / f"shard-{lost:04d}")
+        with pytest.raises(ShardError, match=f"Shard {lost}.* was removed or replaced"):
+            collection.upsert([[1.0, 1.0]], [0])
+        assert len(collection) == 2
 
 
 def test_shard_that_is_found_damaged_in_a_search_is_left_out_or_an_error(root, queries):
@@ -257,6 +267,10 @@ def test_opening_is_checked(root, tmp_path):
         open_local(tmp_path / "new", shards=5000, dim=2)
     with pytest.raises(InvalidTypeError, match="'path' parameter of memvec.cluster.open"):
         open_local(3)
+    with pytest.raises(InvalidValueError, match=r"path without NUL characters. Got 'a\\x00b'"):
+        open_local("a\0b", shards=2, dim=3)
+    with pytest.raises(StorageError, match="File name too long"):
+        open_local(tmp_path / ("a" * 300), shards=2, dim=3)
     with pytest.raises(IndexNotFoundError, match="give 'dim' and 'shards'"):
         open_local(tmp_path / "new", shards=2)
     with pytest.raises(IndexNotFoundError, match="parent folder does not exist"):

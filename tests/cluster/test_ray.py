@@ -190,7 +190,7 @@ def test_lost_shard_is_named(root, queries, ray_cluster):
     import shutil
 
     shutil.rmtree(root / "shard-0001")
-    with pytest.raises(ShardError, match="Shard 1, in .*shard-0001, does not answer: There is no"):
+    with pytest.raises(ShardError, match="Shard 1, in .*-0001, does not answer: its folder is"):
         cluster.open(root, cpus=0.1)
     with cluster.open(root, cpus=0.1, partial=True) as collection:
         hits = collection.range_search(queries)

@@ -1,6 +1,7 @@
 """What is said where Ray is missing, and what needs none."""
 
 import logging
+import socket
 import sys
 from types import SimpleNamespace
 
@@ -39,6 +40,57 @@ def test_missing_ray_says_its_pip_line(no_ray, tmp_path):
     command = ["cluster", "dedup", str(tmp_path / "rows.npy"), "--out", str(tmp_path / "pairs")]
     done = CliRunner().invoke(main, command)
     assert (done.exit_code, "memvec[ray]" in done.output) == (1, True)
+
+
+@pytest.mark.parametrize(
+    "raised", [ValueError("Invalid address format"), ConnectionError("Ray Cluster not found")]
+)
+def test_address_of_no_cluster_is_told(tmp_path, monkeypatch, raised):
+    def init():
+        raise raised
+
+    monkeypatch.setitem(
+        sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init)
+    )
+    monkeypatch.setenv("RAY_ADDRESS", "nowhere")
+    with pytest.raises(InvalidValueError, match=f"RAY_ADDRESS must .*Got 'nowhere' .*{raised}"):
+        cluster.open(tmp_path / "shards", shards=2, dim=3)
+    monkeypatch.delenv("RAY_ADDRESS")
+    with pytest.raises(type(raised)):
+        cluster.open(tmp_path / "shards", shards=2, dim=3)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:{}", "ray://127.0.0.1:{}", "127.0.0.1:99{}"])
+def test_address_that_nobody_listens_at_is_told_at_once(tmp_path, monkeypatch, address):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        free = server.getsockname()[1]
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    monkeypatch.setenv("RAY_ADDRESS", address.format(free))
+    with pytest.raises(InvalidValueError, match="RAY_ADDRESS must be the address of a running"):
+        cluster.self_join(_rows(tmp_path), tmp_path / "pairs")
+    assert not (tmp_path / "pairs").exists()
+
+
+def _rows(folder):
+    np.save(folder / "rows.npy", np.eye(3))
+    return folder / "rows.npy"
+
+
+@pytest.mark.parametrize(
+    ("flags", "text"),
+    [
+        (["none-*.npy"], "Invalid value for 'FILE...': it must be paths of files, or patterns"),
+        (["rows.npy", "--similarity", "2"], "Invalid value for '--similarity'"),
+    ],
+)
+def test_command_refuses_files_and_flags_before_ray_is_needed(
+    no_ray, tmp_path, monkeypatch, flags, text
+):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", np.eye(3))
+    done = CliRunner().invoke(main, ["cluster", "dedup", *flags, "--out", "pairs"])
+    assert (done.exit_code, text in done.output) == (2, True), done.output
+    assert not (tmp_path / "pairs").exists()
 
 
 def test_command_wants_scores_for_the_best(tmp_path):

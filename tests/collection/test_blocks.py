@@ -426,7 +426,7 @@ def good(first=0):
         (good(2) | {"id": [2.5, 3.0]}, {}, r"1.parquet has the id 2.5 in row 0; ids must be int"),
         (good(2) | {"id": [None, 3]}, {}, r"1.parquet has the id None in row 0"),
         ({"v": good()["v"]}, {}, r"1.parquet has no ids, unlike others|others texts or none"),
-        (good(2), {"keep": "best", "scores": "s"}, r"the name of a field of .*, which holds id"),
+        (good(2), {"keep": "best", "scores": "s"}, r"'scores' .* a field of .*, which holds id"),
     ],
 )
 @pytest.mark.parametrize("n_rows", [1, 2])
@@ -437,6 +437,12 @@ def test_bad_files_are_refused_by_name(tmp_path, monkeypatch, table, asked, erro
         write(tmp_path / f"{number}.parquet", **columns)
     with pytest.raises((FileFormatError, InvalidValueError), match=error):
         deduplicated(tmp_path / "*.parquet", tmp_path, **asked)
+    # Files that are mended are other files: what was begun with these is of no use.
+    assert not (tmp_path / "pairs").exists()
+    (tmp_path / "pairs").mkdir()
+    with pytest.raises((FileFormatError, InvalidValueError)):
+        deduplicated(tmp_path / "*.parquet", tmp_path, **asked)
+    assert list((tmp_path / "pairs").iterdir()) == []
 
 
 def test_files_without_rows_are_passed_over_unless_all_are_so(tmp_path):

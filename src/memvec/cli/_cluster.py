@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from memvec.cli._dedup import checked_files, dedup_blocks, join_blocks
+from memvec.cli._groups import FlagGroup
 from memvec.cli._options import COSINE, COUNT, field_options, json_option, option, promise_options
 
 
-@click.group()
+@click.group(cls=FlagGroup)
 def cluster() -> None:
     """Find duplicates and similar pairs on a Ray cluster.
 

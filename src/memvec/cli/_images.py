@@ -12,6 +12,7 @@ from typing import Any, Literal
 import click
 
 from memvec.checks import counted
+from memvec.cli._groups import FlagGroup
 from memvec.cli._options import COSINE, COUNT, FOLDER, json_option, named, option, options
 from memvec.cli._output import echo, writing
 from memvec.images import (
@@ -111,7 +112,7 @@ _making = options(
 )
 
 
-@click.group()
+@click.group(cls=FlagGroup)
 def images() -> None:
     """Search photographs by photographs and find copies.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import re
 import sys
 from typing import Any
 
@@ -19,6 +18,7 @@ from memvec.cli._delete import delete
 from memvec.cli._demo import demo
 from memvec.cli._design import design
 from memvec.cli._export import export
+from memvec.cli._groups import FlagGroup
 from memvec.cli._images import images
 from memvec.cli._info import calibrate, info
 from memvec.cli._mcp import mcp
@@ -30,11 +30,9 @@ from memvec.errors import MemvecError
 from memvec.progress import printable
 
 _FAILED = 1
-# How every rejected argument of the library begins; see memvec.checks.
-_REJECTED = re.compile(r"The '(\w+)' parameter of \S+ (must be .*)", re.DOTALL)
 
 
-class _Group(click.Group):
+class _Group(FlagGroup):
     """A click group that shows memvec's errors as one line instead of a traceback."""
 
     def invoke(self, context: click.Context) -> Any:
@@ -49,20 +47,8 @@ class _Group(click.Group):
         except (MemvecError, OSError) as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # whoever reads has seen enough: click ends quietly
-            self._name_flag(context, str(error))
             echo(f"Error: {_told(error)}", err=True)
             sys.exit(_FAILED)
-
-    def _name_flag(self, context: click.Context, text: str) -> None:
-        """Raise an error that names the flag where the library names its parameter."""
-        rejected = _REJECTED.fullmatch(text)
-        command = self.get_command(context, context.invoked_subcommand or "")
-        if rejected is None or command is None:
-            return
-        own = click.Context(command, info_name=context.invoked_subcommand, parent=context)
-        for parameter in command.params:
-            if parameter.name == rejected[1]:
-                raise click.BadParameter(f"it {rejected[2]}", ctx=own, param=parameter)
 
 
 def _told(error: MemvecError | OSError) -> str:

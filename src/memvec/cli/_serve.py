@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from memvec.cli._groups import FlagGroup
 from memvec.cli._options import FOLDER, PORT, json_option, option
 from memvec.cli._output import echo, echo_json, print_table
 
@@ -74,7 +75,7 @@ def serve(folder: str, qdrant_port: int | None, **options: Any) -> None:
     run(ServerSettings(Path(folder), **options), qdrant_port=qdrant_port)
 
 
-@click.group()
+@click.group(cls=FlagGroup)
 def keys() -> None:
     """Create, list and revoke the keys of a server."""
 

@@ -10,10 +10,23 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from memvec.collection import Asked, check_out, work_folder
+from memvec.collection import Asked, check_out, checked_asked, input_paths, work_folder
 from memvec.progress import is_silent
 
 _READ_BYTES = 1 << 24
+
+
+def check_asked(asked: Asked, sets: Sequence[Any], where: str) -> None:
+    """Raise where nothing can be found in files, before a cluster is started for them."""
+    checked_asked(asked, where)
+    for given in sets:
+        if not _is_dataset(given):
+            input_paths(given, where)
+
+
+def _is_dataset(given: Any) -> bool:
+    data = sys.modules.get("ray.data")
+    return data is not None and isinstance(given, data.Dataset)
 
 
 def files_of(
@@ -44,8 +57,7 @@ def files_of(
     where : str
         Who asks, for messages.
     """
-    data = sys.modules.get("ray.data")
-    if data is None or not isinstance(given, data.Dataset):
+    if not _is_dataset(given):
         return given
     folder = work_folder(check_out(out, where, name != "rows")) / f"dataset-{name}"
     shutil.rmtree(folder, ignore_errors=True)

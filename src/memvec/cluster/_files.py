@@ -12,7 +12,7 @@ import numpy as np
 
 from memvec import checks
 from memvec.cluster._components import components
-from memvec.cluster._datasets import files_of
+from memvec.cluster._datasets import check_asked, files_of
 from memvec.cluster._ray import require_ray, warn_of_cpus
 from memvec.collection import (
     FIRSTS,
@@ -220,8 +220,9 @@ def deduplicate(
     FileDuplicates
     """
     where = "memvec.cluster.deduplicate"
-    calls = RayCalls(cpus, where)
     asked = Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
+    check_asked(asked, [files], where)
+    calls = RayCalls(cpus, where)
     return deduplicate_by(
         _Tasks(calls, cpus),
         files_of(files, out, "rows", asked, calls, where),
@@ -288,8 +289,9 @@ def join(
     FileJoin
     """
     where = "memvec.cluster.join"
-    calls = RayCalls(cpus, where)
     asked = Asked.of_join(similarity, field, ids, miss_rate, guarantee, confidence)
+    check_asked(asked, [a, b], where)
+    calls = RayCalls(cpus, where)
     return join_by(
         _Tasks(calls, cpus),
         files_of(a, out, "a", asked, calls, where),

@@ -29,10 +29,11 @@ from memvec.collection import (
     given_settings,
     settle,
 )
-from memvec.errors import damaged
+from memvec.errors import IndexNotFoundError, damaged
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig
 from memvec.metric import Metric
+from memvec.storage import disk
 from memvec.types import RowType
 
 _WHERE = "memvec.cluster.open"
@@ -107,8 +108,7 @@ def open_cluster(
     ['east', 'north']
     array(['east'], dtype=object)
     """
-    if not isinstance(path, str | os.PathLike):
-        raise checks.bad_type("path", _WHERE, "a path", repr(path))
+    folder = checks.path(path, "path", _WHERE).absolute()
     given = given_settings(
         similarity,
         radius,
@@ -123,7 +123,8 @@ def open_cluster(
         seal_at=seal_at,
     )
     cpus = checks.real(cpus, "cpus", _WHERE, low=0, low_open=True)
-    root = _root(Path(path).absolute(), shards, given, read_only)
+    with disk.refusals(folder):
+        root = _root(folder, shards, given, read_only)
     options = {"read_only": read_only, "verify": verify, "background": background}
     if local:
         links = _local_links(root, options)
@@ -168,6 +169,8 @@ def _created(folder: Path, n_shards: int, given: dict[str, Any]) -> Root:
 def open_shard(root: Root, number: int, options: dict[str, Any]) -> Shard:
     """Open a shard that exists."""
     folder = root.shard_folder(number)
+    if not folder.is_dir():
+        raise IndexNotFoundError("its folder is missing")
     root.check_claim(number)
     shard = Shard(folder, number, {}, **options)
     if shard.settings != root.settings:

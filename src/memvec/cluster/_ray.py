@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+import os
+import re
+import socket
 import threading
 from typing import Any
 
-from memvec.errors import MissingExtraError
+from memvec.errors import InvalidValueError, MissingExtraError
 
 _LOG = logging.getLogger(__name__)
 _STARTING = threading.Lock()
+_ADDRESS = "RAY_ADDRESS"
+_HOST_AND_PORT, _SECONDS = re.compile(r"(?:ray://)?([^:/]+):([0-9]+)"), 10.0
 
 
 def require_ray(feature: str) -> Any:
@@ -26,8 +31,23 @@ def require_ray(feature: str) -> Any:
         raise MissingExtraError(feature, "ray", "ray") from None
     with _STARTING:  # a second call of ray.init is an error
         if not ray.is_initialized():
-            ray.init()  # takes the address from RAY_ADDRESS
+            _connect(ray)
     return ray
+
+
+def _connect(ray: Any) -> None:
+    """Connect to the cluster that RAY_ADDRESS names; start one where it is not set."""
+    address = os.environ.get(_ADDRESS)
+    try:
+        if address and (named := _HOST_AND_PORT.fullmatch(address)):
+            # Ray itself would try for many minutes.
+            socket.create_connection((named[1], int(named[2])), _SECONDS).close()
+        ray.init()
+    except (OSError, OverflowError, RuntimeError, ValueError) as error:
+        if not address:
+            raise
+        text = f"The environment variable {_ADDRESS} must be the address of a running Ray cluster."
+        raise InvalidValueError(f"{text} Got {address!r} instead ({error}).") from None
 
 
 def warn_of_cpus(ray: Any, what: str, cpus: float, together: int = 1) -> None:

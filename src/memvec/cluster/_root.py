@@ -113,8 +113,6 @@ class Root(NamedTuple):
     def check_claim(self, number: int) -> None:
         """Raise where the folder of a shard is that of another one, or of another collection."""
         path = self.shard_folder(number) / CLAIM
-        if not path.parent.is_dir():
-            return  # those who open it say so
         try:
             found = json.loads(path.read_bytes())
         except (OSError, ValueError):
@@ -209,9 +207,8 @@ def make_folder(folder: Path, n_shards: int) -> None:
         if not folder.parent.is_dir():
             text = f"A collection cannot be created at {folder}: its parent folder does not exist."
             raise IndexNotFoundError(text)
-        with disk.refusals(folder):
-            disk.make_folder(folder)
-            disk.sync_folder(folder.parent)
+        disk.make_folder(folder)
+        disk.sync_folder(folder.parent)
     for name in sorted(os.listdir(folder)):
         shard = _SHARD.fullmatch(name)
         if name != f"{ROOT}.tmp" and (shard is None or int(shard[1]) >= n_shards):

@@ -1,6 +1,12 @@
 """Collections: durable, growing, searchable at any time."""
 
-from memvec.collection._blocks import FileDuplicates, deduplicate_by, deduplicate_files
+from memvec.collection._blocks import (
+    FileDuplicates,
+    checked_asked,
+    deduplicate_by,
+    deduplicate_files,
+    input_paths,
+)
 from memvec.collection._blocks_groups import LABELS, edge_files
 from memvec.collection._blocks_pairs import FileJoin, join_by, join_files
 from memvec.collection._blocks_plan import Asked, BlockPlan, Task
@@ -59,6 +65,7 @@ __all__ = [
     "WorkFolder",
     "check_collection",
     "check_out",
+    "checked_asked",
     "checked_id",
     "checked_metadata",
     "deduplicate_by",
@@ -66,6 +73,7 @@ __all__ = [
     "do_task",
     "edge_files",
     "given_settings",
+    "input_paths",
     "join_by",
     "join_files",
     "listed_state",

@@ -19,6 +19,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from memvec import checks
+from memvec.errors import InvalidValueError
 from memvec.files import count_rows, read_blocks
 from memvec.guarantee import Guarantee
 from memvec.index import compares_everything
@@ -328,7 +329,10 @@ def _some(files: tuple[InputFile, ...]) -> str:
 
 def _first_row(path: Path, asked: Asked) -> int:
     """Return the dimension of a file; raise where it cannot hold what is asked for."""
-    first = next(blocks_of(str(path), asked, 0, 1))
+    try:
+        first = next(blocks_of(str(path), asked, 0, 1))
+    except InvalidValueError as error:  # readers know scores as metadata
+        raise InvalidValueError(str(error).replace("'metadata'", "'scores'", 1)) from None
     return int(first.vectors.shape[1])
 
 

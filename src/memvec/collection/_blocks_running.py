@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -38,7 +39,14 @@ from memvec.collection._blocks_work import (
 from memvec.collection._checksums import check_size
 from memvec.collection._lock import WriterLock
 from memvec.collection._plain import check_tree
-from memvec.errors import InvalidValueError, LockedError, damaged
+from memvec.errors import (
+    CorruptIndexError,
+    FileFormatError,
+    InvalidTypeError,
+    InvalidValueError,
+    LockedError,
+    damaged,
+)
 from memvec.progress import progress_bar
 from memvec.storage import FileSum, disk
 
@@ -116,15 +124,35 @@ def _opened(job: Job, memory: str | int | None) -> Iterator[WorkFolder]:
             f"{folder} holds another {_noun(before.is_join)}: {'; '.join(found)}. Ask for the "
             "same, name another folder, or remove this one."
         )
+    is_there = folder.exists()
     (folder / WORK).mkdir(parents=True, exist_ok=True)
     lock = _locked(folder)
+    # Of the same files and settings, but perhaps shared out by other rules.
+    work = WorkFolder(folder, before or plan)
     try:
         if before is None:
             write_manifest(folder, plan, None)
-        # Of the same files and settings, but perhaps shared out by other rules.
-        yield WorkFolder(folder, before or plan)
+        yield work
+    except _REFUSED as error:
+        # Files that are refused while they are read must be changed: then they are others.
+        is_read = work.receipt(plan.after_reading) is not None
+        if before is None and not is_read and not isinstance(error, CorruptIndexError):
+            _discard(work, keep_folder=is_there)
+        raise
     finally:
         lock.release()
+
+
+_REFUSED = FileFormatError, InvalidTypeError, InvalidValueError
+
+
+def _discard(work: WorkFolder, *, keep_folder: bool) -> None:
+    """Remove what was begun; workers that are being stopped may still write there."""
+    shutil.rmtree(work.inner, ignore_errors=True)
+    disk.remove_file(work.out / MANIFEST)
+    with suppress(OSError):
+        if not keep_folder:
+            work.out.rmdir()
 
 
 def _checked_manifest(folder: Path, where: str, is_join: bool) -> dict[str, Any] | None:

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from memvec.collection._refusals import translated
 from memvec.collection._settings import Settings
-from memvec.errors import CorruptIndexError, LockedError, MemvecError, UnknownVersionError, damaged
+from memvec.errors import (
+    CorruptIndexError,
+    LockedError,
+    MemvecError,
+    StorageError,
+    UnknownVersionError,
+    damaged,
+)
 from memvec.storage import CATALOG
 
 FORMAT_VERSION = 1
@@ -242,6 +249,7 @@ class Catalog:
                 result = work()
                 self.execute("UPDATE state SET change = change + 1")
                 self.numbers()  # what could not be opened again is not committed
+                self._check_place()
                 self.ahead = True
                 self.execute("COMMIT")
                 return result
@@ -250,6 +258,17 @@ class Catalog:
                 with suppress(MemvecError):
                     self.execute("ROLLBACK")
                 raise
+
+    def _check_place(self) -> None:
+        """Raise where the file has lost its name: what is committed to it could not be read again.
+
+        SQLite goes on writing to a file that was removed, or replaced by another one.
+        """
+        with suppress(OSError):
+            if inode(self.path) == _OPEN.get(self):
+                return
+        reason = "It was removed or replaced while it was open"
+        raise StorageError(errno.ESTALE, reason, str(self.path))
 
     @property
     def holds_state(self) -> bool:
