@@ -44,6 +44,15 @@ def test_scan_of_twice_the_cache_reads_three_quarters_from_memory():
     assert COSTS.scan(500, 4) == pytest.approx(500 * (0.5 + 4 * (0.25 + 0.75 * 0.5)))
 
 
+def test_rows_and_whole_codes_in_cache_are_read_at_the_speed_of_cached_words():
+    assert COSTS.row(800.0, 10) == pytest.approx(10 + 100 * 0.25)
+    assert COSTS.row(800.0, 20) == pytest.approx(10 + 100 * (0.25 + 0.75 * 0.5))
+    assert COSTS.row(800.0) == pytest.approx(10 + 100 * 0.75)
+    assert COSTS.whole_code(4, 100) == pytest.approx(6 + 4 * 0.25)
+    assert COSTS.whole_code(4, 500) == pytest.approx(7 + 0.75 * (20 - 7))
+    assert COSTS.whole_code(4, 1e12) == pytest.approx(20)
+
+
 def test_visits_of_a_lone_unit_look_through_its_run():
     # One unit of 1e6 passes: one run, one visit, ten members of three words.
     assert COSTS.visits(1e6, 1e-6, 10, 3) == pytest.approx(64 + 10 + 15, rel=1e-3)

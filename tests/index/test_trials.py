@@ -9,7 +9,8 @@ from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import InvalidValueError
 from memvec.index import MachineCosts
-from memvec.index._kmeans_design import PassLaw, Trial, design_centring
+from memvec.index._flat_design import design_flat
+from memvec.index._kmeans_design import PassLaw, Trial, design_centring, design_tried_units
 from memvec.index._trial import Trials
 from memvec.kernels import StoredRows
 
@@ -130,3 +131,67 @@ def test_measured_law_goes_through_both_trials():
 def test_center_is_a_flag_or_auto():
     with pytest.raises(InvalidValueError, match=r"'center' parameter .* 'auto', True, False"):
         IndexConfig(center="yes")
+
+
+def by_words(codes):
+    """Return trials that let the more members through their first words, the fewer words."""
+    trials = Seen(True, 0.0, None, None)
+    trials.of = lambda config: Trial(4000, 0.5, codes / config.member_words**4, 1e-3)
+    return trials
+
+
+def test_members_that_pass_first_words_in_numbers_are_tested_by_more_words():
+    few, many = (
+        design_tried_units(
+            IndexConfig(center=False, assignment="kmeans", codes="estimate"),
+            (100_000, 512),
+            0.3,
+            MachineCosts(),
+            by_words(codes),
+        )
+        for codes in (0.01, 20.0)
+    )
+    assert few[0].member_words == 3
+    assert many[0].member_words > 4
+    assert many[1] > few[1]
+
+
+def test_given_first_words_stay():
+    config = IndexConfig(center=False, assignment="kmeans", codes="estimate", member_words=4)
+    made, _ = design_tried_units(config, (100_000, 512), 0.3, MachineCosts(), by_words(20.0))
+    assert made.member_words == 4
+
+
+def test_few_vectors_are_scanned_where_most_units_pass():
+    def flat(n_vectors, most, **config):
+        trials = Seen(True, 0.0, trial(1e-3), None)
+        made = IndexConfig(center=False, **config)
+        return design_flat(made, (n_vectors, 512), trials, MachineCosts(), most)
+
+    made, time = flat(9000, 50.0)
+    assert (made.assignment, made.unit_size, made.unit_words) == ("random", 1, 8)
+    assert 30 < time < 50
+    assert flat(9000, 30.0) is None
+    assert flat(100_000, 50.0) is None
+    for kept in ({"unit_size": 8}, {"assignment": "kmeans"}, {"codes": "sign"}, {"levels": 2}):
+        assert flat(9000, 50.0, **kept) is None
+
+
+def test_vectors_without_neighbours_in_units_are_scanned_and_found():
+    rows = np.random.default_rng(5).standard_normal((6000, 256))
+    rows = around(rows[:2000], 1.2, 6, 6000)
+    index = Index.build(rows, similarity=0.3, progress=False)
+    assert index.design.unit_size == 1
+    assert index.design.config.assignment == "random"
+    exact = Index.build(rows, similarity=0.3, guarantee="exact", progress=False)
+    assert exact.design.unit_size > 1
+
+
+def test_shares_of_a_trial_are_those_of_all_vectors():
+    rows = leaning(0.0, n=20_000)
+    trials = trials_of(rows, 0.7)
+    seen = trials.of(TRIED)
+    index = Index.build(rows, similarity=0.7, config=replace(TRIED, reserve=1000), progress=False)
+    work = index.range_search(leaning(0.0, n=400, seed=9), 0.7).work
+    # Seen: 1.0 times as many.
+    assert 20_000 * seen.products == pytest.approx(work.exact_products / 400, rel=0.5)

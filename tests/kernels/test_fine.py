@@ -1,6 +1,7 @@
 """Members tested by fine codes, against the estimate itself."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -66,9 +67,17 @@ def test_scales_of_fine_codes_are_summed_in_a_fixed_order(seed, bits, dim):
 
 def test_limit_is_the_lowest_of_all_lines():
     slack, at = np.array([1.0, 4.0], np.float32), np.array([0.7, 0.8], np.float32)
-    assert fine_limit(slack, at, np.float32(0.1), np.float32(10.0)) == np.float32(4.0)
+    noise, step = np.float32(0.1), np.float32(10.0)
+    assert fine_limit(slack, at, noise, step, 0.7) == np.float32(4.0)
     everything = np.array([1.0, np.inf], np.float32)
-    assert fine_limit(everything, at, np.float32(0.1), np.float32(10.0)) == -np.inf
+    assert fine_limit(everything, at, noise, step, 0.7) == -np.inf
+
+
+def test_limit_is_at_most_six_deviations_below_what_is_asked():
+    slack, at = np.array([1.0], np.float32), np.array([0.2], np.float32)
+    noise, step = np.float32(0.05), np.float32(10.0)
+    assert fine_limit(slack, at, noise, step, 0.8) == pytest.approx(5.0, rel=1e-6)
+    assert fine_limit(slack, at, noise, step, 0.45) == pytest.approx(1.5, rel=1e-6)
 
 
 @settings(deadline=None, max_examples=40)

@@ -97,7 +97,7 @@ class CardSource(UnitSource):
                 )
         if not len(self._units_by_codes.fine):
             return found
-        return self._units_by_codes.keep_fine(queries[:], found, thresholds)
+        return self._units_by_codes.keep_fine(queries[:], similarity, found, thresholds)
 
     def takes(self, queries: object) -> bool:
         """Tell whether queries lie on a card, and are to stay there."""

@@ -54,8 +54,8 @@ def build_parts(
     config = design_centring(config, rows.shape, trials, costs, promise.guarantee)
     projection = _fit_projection(rows, outside, config)
     tested = as_tested(rows, projection)
-    similarity, miss_rate = promise.similarity, promise.miss_rate
-    chosen = design_index(tested, rows, outside, similarity, miss_rate, config, costs, trials)
+    asked = promise.similarity, promise.miss_rate
+    chosen = design_index(tested, rows, outside, *asked, config, costs, trials, promise.guarantee)
     design = dataclasses.replace(
         chosen,
         dim=rows.shape[1],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,8 @@ _SHADOW_TIME = _MOST_SHADOWS = 0.02
 _LEAST_COMPARISON = 150e3
 # What a scan takes for each vector besides reading it, in nanoseconds.
 _EACH = 10.0
+# What a whole code takes besides its words where it is in cache, in nanoseconds.
+_SCATTERED = 6.0
 _FLOAT_BYTES, _WORD_BYTES = 4, 8
 
 
@@ -56,7 +59,7 @@ class MachineCosts:
     member_word : float
         Comparing one of the first words of a member's code.
     member_code : float
-        Reading and comparing the whole code of a member whose first words passed.
+        Reading the whole code of a member whose first words passed from memory, and comparing it.
 
     Examples
     --------
@@ -88,19 +91,30 @@ class MachineCosts:
             checks.real(value, name, where, low=0.0, low_open=True, high_open=True)
 
     def scan(self, n_codes: float, n_words: int) -> float:
-        """Return the nanoseconds of testing so many codes of units.
-
-        Codes that exceed the cache push each other out of it. Of S bytes, the share read from
-        memory is 1 − (cache/S)²: at twice the cache three quarters were seen.
-        """
-        size = n_codes * n_words * _WORD_BYTES
-        from_memory = max(0.0, 1.0 - (self.cache / size) ** 2)
+        """Return the nanoseconds of testing so many codes of units."""
+        from_memory = self._from_memory(n_codes * n_words * _WORD_BYTES)
         word = self.word + from_memory * (self.memory_word - self.word)
         return n_codes * (self.code + n_words * word)
 
-    def row(self, n_bytes: float) -> float:
-        """Return the nanoseconds of reading and comparing a row of so many bytes from memory."""
-        return _EACH + n_bytes / _WORD_BYTES * self.memory_word
+    def row(self, n_bytes: float, n_rows: float = math.inf) -> float:
+        """Return the nanoseconds of reading and comparing one of so many rows, of so many bytes."""
+        from_memory = self._from_memory(n_bytes * n_rows)
+        word = self.word + from_memory * (self.memory_word - self.word)
+        return _EACH + n_bytes / _WORD_BYTES * word
+
+    def whole_code(self, n_words: float, n_codes: float) -> float:
+        """Return the nanoseconds of reading and comparing the whole code of one of many members."""
+        cached = min(self.member_code, _SCATTERED + n_words * self.word)
+        from_memory = self._from_memory(n_codes * n_words * _WORD_BYTES)
+        return cached + from_memory * (self.member_code - cached)
+
+    def _from_memory(self, size: float) -> float:
+        """Return the share that is read from memory of so many bytes.
+
+        What exceeds the cache pushes itself out of it: the share is 1 − (cache/size)². At twice the
+        cache three quarters were seen.
+        """
+        return max(0.0, 1.0 - (self.cache / size) ** 2)
 
     def visits(
         self, n_codes: float, passed: float, members: float, n_words: int, *, together: float = 1.0

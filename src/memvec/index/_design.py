@@ -11,14 +11,16 @@ import numpy as np
 from memvec.guarantee import uniform_tail
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
+from memvec.index._flat_design import design_flat
 from memvec.index._kmeans_design import (
     MEMBER_WORDS,
     SMALLEST_KMEANS_UNIT,
     TRIED_SIZE,
-    PassLaw,
+    Trial,
     Tries,
     design_construction,
-    design_kmeans_units,
+    design_tried_units,
+    leaves_units_open,
     time_of_members,
     tried_config,
     tried_time,
@@ -126,6 +128,7 @@ def design_index(
     config: IndexConfig,
     costs: MachineCosts,
     trials: Tries | None,
+    guarantee: str = "expected",
 ) -> IndexDesign:
     """Decide what the configuration leaves open; what can be tried is taken as it was seen.
 
@@ -152,8 +155,12 @@ def design_index(
     elif made.assignment == "random":
         made, time = _design_random_units(made, rows.shape, similarity, miss_rate, costs)
     else:
-        law = PassLaw.tried(made, rows.shape, similarity, trials, costs)
-        made, time = design_kmeans_units(made, rows.shape, similarity, costs, law)
+        made, time = design_tried_units(made, rows.shape, similarity, costs, trials)
+        # An exact search skips units by their angles: those of one vector are as many as there are.
+        flat = None
+        if guarantee != "exact":
+            flat = design_flat(config, rows.shape, trials, costs, time)
+        made, time = flat or (made, time)
     if made.levels == "auto":
         made = replace(made, levels=1)
     if made.units_per_vector == "auto":
@@ -163,9 +170,22 @@ def design_index(
     if made.construction == "auto":
         made = design_construction(made)
     if made.member_bits == "auto":
-        bits = choose_member_bits(scored, among, similarity, made, costs)
+        trial = _trial_of(config, made, rows.shape, trials)
+        bits = choose_member_bits(scored, among, similarity, made, costs, trial)
         made = replace(made, member_bits=bits)
     return IndexDesign(similarity, miss_rate, n_vectors, dim, effective, made, time)
+
+
+def _trial_of(
+    config: IndexConfig, made: IndexConfig, shape: tuple[int, int], trials: Tries | None
+) -> Trial | None:
+    """Return what was seen of units like those made, if they were tried."""
+    if trials is None or not trials.tell or not leaves_units_open(config):
+        return None
+    if made.assignment == "kmeans":
+        words = replace(config, codes=made.codes, member_words=made.member_words)
+        return trials.of(tried_config(words, shape, TRIED_SIZE))
+    return trials.of(replace(made, member_bits=1)) if made.unit_size == 1 else None
 
 
 def measured_uniformity(rows: UnitRows, seed: int) -> tuple[float, bool]:
@@ -202,8 +222,8 @@ def _clusters_pay(
     """
     made = tried_config(config, shape, TRIED_SIZE)
     _, random = _design_random_units(made, shape, similarity, miss_rate, costs)
-    trial = trials.of(made)
-    members = shape[0] * time_of_members(trial, shape[1], costs)
+    trial, sizes = trials.of(made), (shape[1], made.n_code_words(shape[1]))
+    members = time_of_members(trial, shape[0], sizes, costs)
     return tried_time(made, trial, shape, costs) - members < 1e3 * random
 
 

@@ -42,6 +42,9 @@ SMALLEST_KMEANS_UNIT = 10
 # The first words of members of k-means units: on embeddings two let 4 to 26 times as many members
 # through as three, and four cost more than they save.
 MEMBER_WORDS = 3
+# More of them are tried where units are: on 9,000 whitened image descriptors above 0.25, three let
+# 2,900 members through, and eight 210.
+_MORE_WORDS = (4, 6, 8, 12)
 # Units of these sizes are tried on a sample; what others let pass lies on a power of the size.
 TRIED_SIZE, _TRIED_SMALL = 56, 20
 # The share of units that passes falls with the number of vectors, as units of more vectors lie
@@ -153,13 +156,20 @@ def tried_time(
     passed = trial.passed * _tighter(trial, n_vectors)
     time = costs.query + costs.scan(n_units, min(int(config.unit_words), n_words))
     time += costs.visits(n_units, passed, slots, first_words, together=_TOGETHER)
-    return time + n_vectors * time_of_members(trial, dim, costs)
+    return time + time_of_members(trial, n_vectors, (dim, n_words), costs)
 
 
-def time_of_members(trial: Trial, dim: int, costs: MachineCosts) -> float:
-    """Return the nanoseconds that whole codes and exact scores take, for each vector there is."""
-    product = costs.row(_FLOAT_BYTES * dim)
-    return trial.codes * costs.member_code + trial.products * product
+def time_of_members(
+    trial: Trial, n_vectors: int, sizes: tuple[int, int], costs: MachineCosts
+) -> float:
+    """Return the nanoseconds that whole codes and exact scores take.
+
+    `sizes` are the entries of a vector and the words of its code.
+    """
+    dim, n_words = sizes
+    product = costs.row(_FLOAT_BYTES * dim, n_vectors)
+    code = costs.whole_code(n_words, n_vectors)
+    return n_vectors * (trial.codes * code + trial.products * product)
 
 
 def _tighter(trial: Trial, n_vectors: int) -> float:
@@ -202,14 +212,22 @@ class PassLaw:
         if trials is None or not trials.tell or not leaves_units_open(config):
             return cls(similarity)
         made = tried_config(config, shape, TRIED_SIZE)
-        large, small = (trials.of(one) for one in (made, tried_config(config, shape, _TRIED_SMALL)))
+        small, large = (trials.of(one) for one in (tried_config(config, shape, _TRIED_SMALL), made))
         ratio = max(large.passed, _LEAST_PASSED) / max(small.passed, _LEAST_PASSED)
         power = math.log(ratio) / math.log(TRIED_SIZE / _TRIED_SMALL)
         share = max(large.passed, _LEAST_PASSED) * _tighter(large, shape[0])
         homes: Literal[1, 2] = 2 if made.units_per_vector == 2 else 1
         factor = share / _passed(TRIED_SIZE, homes, similarity)
-        rest = shape[0] * time_of_members(large, shape[1], costs)
-        return cls(similarity, share, min(max(power, 0.0), _MOST_POWER), factor, rest)
+        law = cls(similarity, share, min(max(power, 0.0), _MOST_POWER), factor)
+        return law.with_rest(large, config, shape, costs)
+
+    def with_rest(
+        self, trial: Trial, config: IndexConfig, shape: tuple[int, int], costs: MachineCosts
+    ) -> PassLaw:
+        """Return the law with what members take after their first words, as it was tried."""
+        n_vectors, dim = shape
+        sizes = dim, config.n_code_words(dim)
+        return replace(self, rest=time_of_members(trial, n_vectors, sizes, costs))
 
     def of_units(self, size: float, homes: Literal[1, 2]) -> float:
         """Return the share of units that pass."""
@@ -220,6 +238,37 @@ class PassLaw:
     def of_groups(self, size: float) -> float:
         """Return the share of groups that pass."""
         return min(1.0, self.factor * _passed(size, 1, self.similarity))
+
+
+def design_tried_units(
+    config: IndexConfig,
+    shape: tuple[int, int],
+    similarity: float,
+    costs: MachineCosts,
+    trials: Tries | None,
+) -> tuple[IndexConfig, float]:
+    """Take the units of least expected time, and first words that spare enough whole codes."""
+    law = PassLaw.tried(config, shape, similarity, trials, costs)
+    best = design_kmeans_units(config, shape, similarity, costs, law)
+    if trials is None or law.share is None or config.member_words != "auto":
+        return best
+    n_words = config.n_code_words(shape[1])
+    for words in sorted({min(words, n_words) for words in (*_MORE_WORDS, n_words)}):
+        # Without whole codes and exact scores at all, would it be faster?
+        bare = replace(law, rest=0.0)
+        some = replace(config, member_words=words)
+        if words <= MEMBER_WORDS or (
+            design_kmeans_units(some, shape, similarity, costs, bare)[1] > best[1]
+        ):
+            continue
+        trial = trials.of(tried_config(some, shape, TRIED_SIZE))
+        tried = law.with_rest(trial, some, shape, costs)
+        best = min(best, design_kmeans_units(some, shape, similarity, costs, tried), key=_time)
+    return best
+
+
+def _time(design: tuple[IndexConfig, float]) -> float:
+    return design[1]
 
 
 def design_kmeans_units(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from memvec.codes import estimate_noise, n_code_bytes
 from memvec.index._config import IndexConfig
 from memvec.index._costs import MachineCosts
+from memvec.index._kmeans_design import Trial
 from memvec.kernels import WORD, StoredRows
 from memvec.lazy import special
 from memvec.types import Float64Array, IntArray
@@ -28,7 +29,7 @@ _SLACK = 1.7
 _WORTH, _WORTH_OF_QUERY = 0.2, 0.2
 # Or in exact products: more than matches, and so many. On 115,659 sentence embeddings above 0.6 it
 # saved 34 of 42, and no time.
-_SPARED = 30
+_SPARED = 60
 
 
 def choose_member_bits(
@@ -37,6 +38,7 @@ def choose_member_bits(
     similarity: float,
     config: IndexConfig,
     costs: MachineCosts,
+    trial: Trial | None = None,
 ) -> int:
     """Return the bits of least expected time for members whose first words have passed.
 
@@ -49,16 +51,20 @@ def choose_member_bits(
         What is searched.
     among : ndarray of int
         Rows that may be drawn: what is calibrated on is not among them.
+    trial : Trial or None
+        What passed codes of one bit on a sample, which counts where more passed than by the law:
+        vectors of one neighbourhood share what their codes do not tell.
     """
     papers = config.codes != "estimate" or config.symmetric or config.rotation == "none"
     if papers or len(among) < 2:
         return 1
     law = _MemberLaw.of(rows, among, similarity, config)
+    if trial is not None:
+        law = replace(law, seen=(len(rows) * trial.codes, len(rows) * trial.products))
     times = {bits: law.time(bits, int(config.member_words), costs) for bits in _CHOICES}
-    best = min(times, key=lambda bits: times[bits])
-    saved = times[1] - times[best]
-    spared = law.n_passed(law.padded, 1) - law.n_passed(law.padded, best)
-    is_faster = saved > max(_WORTH * times[1], _WORTH_OF_QUERY * costs.query)
+    best = min(_CHOICES[1:], key=lambda bits: times[bits])
+    is_faster = times[1] - times[best] > max(_WORTH * times[1], _WORTH_OF_QUERY * costs.query)
+    spared = law.n_whole - law.n_passed(law.padded, best)
     return best if is_faster or spared > law.n_matches + _SPARED else 1
 
 
@@ -81,6 +87,8 @@ class _MemberLaw:
         What is searched, and what it takes to read a vector.
     common : float
         ‖μ‖², as far as sign codes are centred; else 0.
+    seen : (float, float)
+        Members that passed first words and whole codes on a sample; by the law there may be more.
     """
 
     cosines: Float64Array
@@ -90,6 +98,7 @@ class _MemberLaw:
     dim: int
     row_bytes: int
     common: float
+    seen: tuple[float, float] = (0.0, 0.0)
 
     @classmethod
     def of(
@@ -125,6 +134,11 @@ class _MemberLaw:
         """Matches of a query."""
         return self.n_vectors * float(self.shares[self.cosines >= self.similarity].sum())
 
+    @property
+    def n_whole(self) -> float:
+        """Return how many members pass whole codes of one bit."""
+        return max(self.seen[1], self.n_passed(self.padded, 1))
+
     def n_passed(self, n_entries: int, bits: int) -> float:
         """Return how many members pass a code of some entries."""
         common = self.common if bits == 1 else 0.0
@@ -138,10 +152,11 @@ class _MemberLaw:
     def time(self, bits: int, first_words: int, costs: MachineCosts) -> float:
         """Return the nanoseconds that members cost after their first words."""
         first = min(WORD * first_words, self.padded)
-        n_first, n_whole = self.n_passed(first, 1), self.n_passed(self.padded, 1)
-        product = costs.row(self.row_bytes)
+        n_first, n_whole = max(self.seen[0], self.n_passed(first, 1)), self.n_whole
+        product = costs.row(self.row_bytes, self.n_vectors)
+        code = costs.whole_code(self.padded / WORD, self.n_vectors)
         if bits == 1:
-            return n_first * costs.member_code + n_whole * product
-        whole = n_first * costs.member_code if first < self.padded else 0.0
-        fine = n_whole * costs.row(n_code_bytes(self.padded, bits))
+            return n_first * code + n_whole * product
+        whole = n_first * code if first < self.padded else 0.0
+        fine = n_whole * costs.row(n_code_bytes(self.padded, bits), self.n_vectors)
         return whole + fine + self.n_passed(self.padded, bits) * product

@@ -298,7 +298,7 @@ def search_codes(
                 no_reaches,
             )
         if has_fine:
-            limit = fine_limit(slack[FINE_STAGE], tested_at, noise, fine_steps[q])
+            limit = fine_limit(slack[FINE_STAGE], tested_at, noise, fine_steps[q], similarity)
             n_exact = members_by_fine_codes(
                 candidates[:n_exact],
                 fine_codes,

@@ -251,7 +251,9 @@ class CodeUnits:
             found.append(StageLines(bases[:n_lines], factors[:n_lines]))
         return tuple(found)
 
-    def keep_fine(self, queries: Float32Array, found: Matches, thresholds: Thresholds) -> Matches:
+    def keep_fine(
+        self, queries: Float32Array, similarity: float, found: Matches, thresholds: Thresholds
+    ) -> Matches:
         """Return the matches whose fine codes pass; all where there are none.
 
         `found` are the matches of a search that leaves fine codes out, by key.
@@ -265,7 +267,7 @@ class CodeUnits:
         nothing: Any = self.vectors.for_kernel[0][:0]
         for query, (start, stop) in enumerate(pairwise(found.offsets.tolist())):
             rows = self.units.places[found.ids[start:stop]].astype(np.int32)
-            limit = fine_limit(slack[FINE_STAGE], at, noise, steps[query])
+            limit = fine_limit(slack[FINE_STAGE], at, noise, steps[query], similarity)
             passing, given = rows.copy(), (entries[query], offsets[query], limit, nothing)
             n_passing = members_by_fine_codes(passing, codes, scales, *given, _NO_REACHES)
             kept[start:stop] = np.isin(rows, passing[:n_passing])
