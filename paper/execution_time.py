@@ -31,6 +31,9 @@ _WHOLE, _MEMORY, _CODES = "exhaustive", "memory vectors", "symmetric codes"
 _PAPER = {_WHOLE: 0.2728, _MEMORY: 0.0544, _CODES: 0.0026}
 # How much of the paper's speed-up counts as reproduced.
 _NEAR = 0.8
+# With more processes a core than this, what the others leave of the cache decides: scattered reads
+# slow down, a scan does not. Seen: 4.5 times on an idle machine, 3.4 with seven processes a core.
+_BUSY = 1.0
 _BLOCK = 65_536
 # Of the vectors in memory at most: that of the index, the mapped file, and what building takes.
 _COPIES = 2.2
@@ -183,22 +186,27 @@ def _seconds(call: Callable[[Float32Array], object], query: Float32Array) -> flo
 
 def check(table: Table) -> Verdict:
     """Test that the speed-ups are those of the paper or better."""
-    faster = {row["method"]: float(row["times faster"]) for row in table.to_records()}
-    found = {row["method"]: float(row["found"]) for row in table.to_records()}
-    wanted = {row["method"]: float(row["paper times"]) for row in table.to_records()}
+    rows = {row["method"]: row for row in table.to_records()}
     return Verdict(
-        tuple(
-            Finding(
-                f"{name}: at least {_NEAR} of the paper's {wanted[name]:.0f} times faster than a "
-                "plain scan of all vectors",
-                faster[name] >= _NEAR * wanted[name],
-                f"{faster[name]:.1f} times, finding {100 * found[name]:.0f} % of the planted "
-                "matches",
-                main=True,
-            )
-            for name in (_MEMORY, _CODES)
-        ),
+        tuple(_of_method(name, rows[name]) for name in (_MEMORY, _CODES)),
         reason="genuine: memory vectors read scattered units, a scan reads on",
+    )
+
+
+def _of_method(name: str, row: dict[str, Cell]) -> Finding:
+    """Return whether a method is as fast as in the paper, where the machine had time for it."""
+    faster, wanted, load = (
+        float(row[column]) for column in ("times faster", "paper times", "load of a core")
+    )
+    busy = load > _BUSY
+    text = f"{faster:.1f} times, finding {100 * float(row['found']):.0f} % of the planted matches"
+    return Finding(
+        f"{name}: at least {_NEAR} of the paper's {wanted:.0f} times faster than a plain scan of "
+        "all vectors",
+        not busy and faster >= _NEAR * wanted,
+        f"{load:.1f} processes shared a core and its cache ({text})" if busy else text,
+        main=True,
+        tested=not busy,
     )
 
 

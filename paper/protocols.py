@@ -356,6 +356,8 @@ PROTOCOLS: dict[str, Protocol] = {
             "All scans first, then all searches, which find codes in the cache: 4.5 times for "
             "memory vectors, symmetric codes 436 times; with five processes a core, 3.7 and 326 "
             "times.",
+            "In turns, with seven processes a core: 3.4 and 86 times. A load above one process a "
+            "core counts as no test.",
             "A baseline that visits every unit, 1.1 N products: 4.1 times for memory vectors. The "
             "baseline here is a plain product with all N vectors, on one thread.",
             "The same product on two threads, their processor times added, N = 10⁶: 4.8 times, "

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from memvec.errors import StorageError
-from paper import EXPERIMENTS, Run, run_experiment
+from paper import EXPERIMENTS, Run, Table, run_experiment
 from paper import execution_time as module
+from paper_tables import MADE
 
 TIME = EXPERIMENTS["time"]
 LARGE = Run(TIME.settings["paper"], "paper")
@@ -52,3 +53,12 @@ def test_calls_take_turns_on_every_query():
     times = module.in_turns(np.array([[0.0], [1.0]], dtype=np.float32), *calls)
     assert made == [(name, query) for query in (0.0, 1.0) for _ in range(3) for name in "ab"]
     assert [each.shape for each in times] == [(2,), (2,)]
+
+
+@pytest.mark.parametrize(("load", "tested"), [(1.0, True), (1.1, False), (float("nan"), True)])
+def test_times_of_a_busy_machine_tell_nothing(load, tested):
+    table = MADE["time"](True)
+    busy = Table("t", table.columns, tuple((*row[:-1], load) for row in table.rows))
+    findings = TIME.check(busy).findings
+    assert [each.tested for each in findings] == [tested, tested]
+    assert ("1.1 processes shared a core" in findings[0].numbers) is not tested
