@@ -119,6 +119,13 @@ def test_index_without_calibration_plots_costs():
     assert len(small.plot().axes) == 2
 
 
+def test_index_whose_calibration_queries_have_no_match_plots_all_units():
+    rng = np.random.default_rng(0)
+    sparse = memvec.Index.build(rng.standard_normal((2500, 128)), similarity=0.9)
+    _, scores = sparse.plot().axes
+    assert [text.get_text() for text in scores.get_legend().get_texts()] == ["all units (H0)"]
+
+
 def test_plots_without_matplotlib_say_their_pip_line(index, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(MissingExtraError, match=r"Index.plot\(\).*memvec\[plot\]"):

@@ -178,7 +178,7 @@ def test_nothing_is_added_where_a_row_has_another_norm(collection):
 
 @pytest.mark.parametrize("name", ["ip", "dot", "inner_product", "IP"])
 def test_inner_products_are_refused_with_the_reason(name, tmp_path):
-    reason = "ranks long rows above near ones.*scale them where your model allows it"
+    reason = "ranks long rows above near ones.*scale them if your model allows it"
     with pytest.raises(InvalidValueError, match=reason):
         Index.build(ROWS, metric=name)
     with pytest.raises(InvalidValueError, match=reason):

@@ -180,7 +180,7 @@ def matrix(value: object, name: str, where: str, *, dim: int | None = None) -> F
     """
     array = numbers(value, name, where)
     if array.ndim != 2:
-        raise bad_value(name, where, "two-dimensional, one vector a row", f"shape {array.shape}")
+        raise bad_value(name, where, "two-dimensional, one vector per row", f"shape {array.shape}")
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise bad_value(name, where, "at least one row of one dimension", f"shape {array.shape}")
     if dim is not None and array.shape[1] != dim:
@@ -342,8 +342,8 @@ def _refuse_other_norms(norms: Float64Array, first_row: int, name: str, where: s
     if other.any():
         row = int(np.argmax(other))
         expected = (
-            "rows of norm 1 where metric is 'euclidean' (scale them, where your model allows it, "
-            "or search by metric='cosine')"
+            "rows of norm 1 where metric is 'euclidean' (scale them, if your model allows it, "
+            "or use metric='cosine')"
         )
         raise bad_value(name, where, expected, f"norm {norms[row]:.4g} in row {first_row + row}")
 

@@ -16,8 +16,8 @@ Metric = Literal["cosine", "euclidean"]
 # and the square of their distance is 0 up to four times that.
 LEAST_DISTANCE = math.sqrt(4 * checks.UNIT_NORM_TOLERANCE)
 _NO_METRIC = (
-    "an inner product ranks long rows above near ones, and memvec searches by angle; of rows of "
-    "norm 1 it is the cosine, so scale them where your model allows it"
+    "an inner product ranks long rows above near ones, and memvec searches by angle; for rows of "
+    "norm 1, it is the cosine, so scale them if your model allows it"
 )
 
 

@@ -38,7 +38,7 @@ def test_create_takes_what_vectors_are_stored_in(folder):
 
 def test_create_refuses_what_is_there(things):
     output = run("create", things, "--dim", DIM, code=2)
-    assert "Invalid value for 'COLLECTION': things.mv is a collection already." in output
+    assert "Invalid value for 'COLLECTION': things.mv already is a collection." in output
 
 
 @pytest.mark.parametrize(
@@ -125,8 +125,11 @@ def test_range_streams_lines(things):
         (["queries.npy", "--like", "t3"], "Give QUERIES or --like."),
         (["queries.txt"], "'queries.txt' does not end in one of .npy"),
         (["nowhere.npy"], "File 'nowhere.npy' does not exist"),
-        (["--like", "t3", "--where", "{"], "Invalid value for '--where': '{' is no JSON"),
-        (["--like", "t3", "--where", "[]"], "Invalid value for '--where': '[]' is no JSON object"),
+        (["--like", "t3", "--where", "{"], "Invalid value for '--where': '{' is not JSON"),
+        (
+            ["--like", "t3", "--where", "[]"],
+            "for '--where': '[]' is not a JSON object",
+        ),
         (
             ["--like", "t3", "--where", '{"a": {"$x": 1}}'],
             "Invalid value for '--where': it must be",
@@ -174,7 +177,7 @@ def test_unknown_id_names_the_flag(things, arguments, text):
 @pytest.mark.parametrize("more", [["--json"], ["--limit", 100], ["--show", "year"]])
 def test_lines_stand_alone(things, more):
     output = run("range", things, "--like", "t3", "--lines", *more, code=2)
-    assert f"{more[0]} has no meaning beside --lines" in output
+    assert f"{more[0]} cannot be combined with --lines" in output
 
 
 def test_create_takes_the_level_of_promises(folder):
@@ -395,7 +398,7 @@ def test_second_writer_is_told_at_once(things):
     with memvec.open(things):
         output = run("delete", things, "t0", code=1)
     assert "Error: " in output
-    assert "is being written by someone else" in output
+    assert "is open for writing elsewhere" in output
 
 
 def test_interrupt_has_its_exit_code(things, monkeypatch):

@@ -116,7 +116,7 @@ def test_id_comes_back_from_the_line_it_is_printed_as(name):
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("v.txt", "'v.txt' is no collection, and does not end in .npy"),
+        ("v.txt", "'v.txt' is not a collection, and does not end in .npy"),
         ("nowhere.npy", "File 'nowhere.npy' does not exist"),
         ("-", "Standard input holds no lines."),
     ],
@@ -190,7 +190,7 @@ def test_dedup_by_blocks_tells_what_differs_and_how_to_go_on(parts, monkeypatch)
         patch.setattr(memvec, "deduplicate_files", stop)
         patch.setattr(memvec.collection, "deduplicate_files", stop)
         output = run("dedup", *parts, "--out", "pairs", code=130)
-    assert "Interrupted. pairs keeps what is done: run the same command to go on." in output
+    assert "Interrupted. pairs keeps what is done: run the same command to resume." in output
     run("dedup", *parts, "--out", "pairs")
     output = run("dedup", *parts[:-1], 0.98, "--out", "pairs", code=1)
     assert "pairs holds another deduplication: similarity was 0.99 and is 0.98." in output

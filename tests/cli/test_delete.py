@@ -49,12 +49,10 @@ def test_number_beyond_64_bits_is_a_text(things, text):
 @pytest.mark.parametrize("more", [["--missing-ok"], []])
 def test_quoted_id_that_is_no_json_is_refused(things, more):
     output = run("delete", things, '"t1" "t2"', *more, code=2)
-    assert (
-        """'ID': "t1" "t2" begins and ends with quotes, and is no text as JSON has it""" in output
-    )
+    assert """'ID': "t1" "t2" is in quotes, but is not a JSON string""" in output
 
 
 def test_ids_that_are_no_text_name_the_flag(things):
     Path("ids.txt").write_bytes(b"t1\n\xff")
     output = run("delete", things, "--ids", "ids.txt", code=2)
-    assert "Invalid value for '--ids': it is no text in UTF-8" in output
+    assert "Invalid value for '--ids': it is not UTF-8 text" in output

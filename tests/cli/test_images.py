@@ -63,7 +63,7 @@ def bomb(path):
 
 def test_index_search_and_duplicates_follow_each_other(photos, model):
     output = run("index", photos, "--descriptor", model)
-    assert "6 new, 0 changed, 0 as before, 0 gone, 0 skipped; 6 described." in output
+    assert "6 new, 0 changed, 0 unchanged, 0 gone, 0 skipped; 6 described." in output
     assert "library.photos holds 6 photographs." in output
     output = run("search", photos / "crop.jpg", "--similarity", "0.5")
     lines = output.splitlines()
@@ -73,7 +73,7 @@ def test_index_search_and_duplicates_follow_each_other(photos, model):
     assert "2 of 6 photographs." in output
     assert "Wrote contact-sheet.html" in output
     output = run("duplicates", photos, "--html", "copies.html")
-    assert "0 new, 0 changed, 6 as before" in output
+    assert "0 new, 0 changed, 6 unchanged" in output
     assert "2 alike:" in output
     assert "2 photographs in 1 group. Each photograph has a cosine of at least 0.55 with" in output
     assert os.path.exists("copies.html")
@@ -156,7 +156,7 @@ def test_descriptor_of_another_library_is_used_again(photos):
 def test_too_few_photos_to_learn_from_say_so(photos):
     output = run("index", photos, "--words", 16, code=1)
     assert "16 words are learned from 2,048 at least." in output
-    assert "the descriptor that comes with memvec needs no learning" in output
+    assert "the descriptor that ships with memvec needs no learning" in output
     assert not os.path.exists("library.photos")
 
 
@@ -246,7 +246,7 @@ def test_descriptor_of_a_library_stays(photos, model):
 
 def test_similarity_of_a_library_stays(photos, model):
     run("index", photos, "--descriptor", model, "--similarity", "0.6")
-    assert "6 as before" in run("index", photos, "--similarity", "0.6")
+    assert "6 unchanged" in run("index", photos, "--similarity", "0.6")
     output = run("index", photos, "--similarity", "0.7", code=2)
     assert (
         "library.photos is designed for 0.6. For another --similarity, name a new --library."

@@ -217,7 +217,7 @@ def elsewhere(paths):
         (lost, "edges of part 0 were read"),
         (planted, "edges of part 0 were read"),
         (changed, "edges of part 0 were read"),
-        (outside, "it has node 400, and there are 400 from 0 on"),
+        (outside, "it names node 400; nodes are 0 to 399"),
         (elsewhere, "nodes that are not among 0 to 133"),
     ],
 )

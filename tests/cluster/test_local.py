@@ -286,7 +286,7 @@ def test_opening_is_checked(root, tmp_path):
     ("old", "new", "error", "text"),
     [
         ('"shards": 3', '"shards": 2', CorruptIndexError, "its checksum .* saved was"),
-        ("{", "", CorruptIndexError, "no description of a sharded collection"),
+        ("{", "", CorruptIndexError, "does not describe a sharded collection"),
     ],
 )
 def test_damaged_description_is_refused(root, old, new, error, text):

@@ -123,7 +123,7 @@ def test_interrupted_join_command_says_how_to_go_on(tmp_path, monkeypatch):
     np.save(tmp_path / "rows.npy", np.eye(3))
     rows = str(tmp_path / "rows.npy")
     done = CliRunner().invoke(main, ["cluster", "join", rows, rows, "--out", "x"])
-    assert (done.exit_code, "run the same command to go on" in done.output) == (130, True)
+    assert (done.exit_code, "run the same command to resume" in done.output) == (130, True)
 
 
 def test_operator_takes_columns_of_lists_and_names_the_one_it_misses(tmp_path):

@@ -378,7 +378,7 @@ def test_two_cannot_work_in_one_folder(files, tmp_path, monkeypatch):
         deduplicated(files, tmp_path, ids="name")
 
     monkeypatch.setattr(_blocks, "do_task", again)
-    with pytest.raises(LockedError, match=r"pairs is being worked in by another process"):
+    with pytest.raises(LockedError, match=r"pairs is in use by another process"):
         deduplicated(files, tmp_path, ids="name")
 
 
@@ -417,7 +417,7 @@ def good(first=0):
         (good(2) | {"v": [[1.0, 0.0], [1.0]]}, {}, r"different lengths in column 'v': 2 .*row 1"),
         (good(2) | {"v": [[1.0, 0.0], [0.0, 0.0]]}, {}, r"1.parquet must be .* zeros in row 1"),
         (good(2) | {"v": [[1.0, 0.0], [np.nan, 0.0]]}, {}, r"1.parquet must be .* NaN in row 1"),
-        (good(1), {}, r"The id 1 comes twice: in row 1 of .*0.parquet and row 0 of .*1.parquet"),
+        (good(1), {}, r"The id 1 occurs twice: in row 1 of .*0.parquet and row 0 of .*1.parquet"),
         (
             good(2) | {"id": ["a", "b"]},
             {},

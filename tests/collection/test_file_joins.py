@@ -149,7 +149,7 @@ def test_work_of_something_else_is_refused(sets, tmp_path):
         memvec.join_files(first, [last, sets[1]], 0.9, **asked)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "file").write_text("")
-    with pytest.raises(InvalidValueError, match="or one of this very join. Got .*'file'"):
+    with pytest.raises(InvalidValueError, match="or the folder of this join. Got .*'file'"):
         memvec.join_files(*sets, 0.9, out=tmp_path / "other")
 
 
@@ -222,7 +222,7 @@ def test_bad_sets_are_refused(tmp_path):
     twice = good.set_column(1, "name", pa.array(["x", "y", "x"]))
     pq.write_table(twice, tmp_path / "b.parquet")
     files = [str(tmp_path / f"{name}.parquet") for name in ("a", "b", "none")]
-    with pytest.raises(FileFormatError, match="The id 'x' comes twice: in row 0 of .*b.parquet"):
+    with pytest.raises(FileFormatError, match="The id 'x' occurs twice: in row 0 of .*b.parquet"):
         joined(files[:2], tmp_path)
     with pytest.raises(InvalidValueError, match="'b' parameter of memvec.join_files .* with rows"):
         memvec.join_files(files[0], files[2], out=tmp_path / "no")

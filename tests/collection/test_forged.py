@@ -172,7 +172,7 @@ REFUSED = [
     (
         "segments",
         "UPDATE segments SET n_rows = 5",
-        r"vectors of dimension 4, and the catalog says 5 of 4",
+        r"vectors of dimension 4, but the catalog says 5 of 4",
     ),
     ("segments", "INSERT INTO segments VALUES (-5, 3)", "a key is not a number"),
     (
@@ -266,8 +266,8 @@ def test_forged_waiting_vectors_are_refused_and_dropped(folder):
 @pytest.mark.parametrize(
     ("sql", "text"),
     [
-        ("UPDATE items SET metadata = '[1]' WHERE key = 4", "no mapping in JSON"),
-        ("UPDATE items SET metadata = CAST(x'5b' AS TEXT) WHERE key = 4", "no mapping in JSON"),
+        ("UPDATE items SET metadata = '[1]' WHERE key = 4", "is not a JSON mapping"),
+        ("UPDATE items SET metadata = CAST(x'5b' AS TEXT) WHERE key = 4", "is not a JSON mapping"),
         ("UPDATE items SET id = 0.5 WHERE key = 4", "the item of key 4 has no id"),
     ],
 )
@@ -360,7 +360,7 @@ def test_forged_calibration_is_refused(folder, name):
         memvec.open(folder)
     assert not check_collection(folder).ok
     repair = repair_collection(folder)
-    assert all(text.endswith("It was made anew.") for text in repair.actions)
+    assert all(text.endswith("It was made again.") for text in repair.actions)
     assert repair.n_lost == 0
     assert check_collection(folder).ok
     memvec.open(folder).close()

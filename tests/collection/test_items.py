@@ -159,7 +159,7 @@ def test_any_ids_and_metadata_come_back_equal(quick_path, things):
 @pytest.mark.parametrize(
     ("ids", "error", "text"),
     [
-        (["a"], InvalidValueError, "must be 2, one a vector. Got 1 ids"),
+        (["a"], InvalidValueError, "must be 2, one per vector. Got 1 ids"),
         (["a", "a"], InvalidValueError, "free of repeated ids. Got 'a' twice"),
         ("ab", InvalidTypeError, "a sequence of integers or strings. Got 'ab'"),
         (5, InvalidTypeError, "a sequence of integers or strings. Got 5"),
@@ -179,8 +179,8 @@ def test_wrong_ids_are_refused(collection, vectors, ids, error, text):
 @pytest.mark.parametrize(
     ("metadata", "error", "text"),
     [
-        ({"a": 1}, InvalidTypeError, "a sequence of 2 mappings or None, one a vector. Got dict"),
-        ([{}], InvalidValueError, "a sequence of 2 mappings or None, one a vector. Got 1"),
+        ({"a": 1}, InvalidTypeError, "a sequence of 2 mappings or None, one per vector. Got dict"),
+        ([{}], InvalidValueError, "a sequence of 2 mappings or None, one per vector. Got 1"),
         ([{}, 5], InvalidTypeError, "come back equal from JSON.*Got int in row 1"),
         ([{}, {"a": {1}}], InvalidTypeError, "set is not JSON serializable in row 1"),
         ([{}, {"a": (1,)}], InvalidValueError, r"Got {'a': \(1,\)} in row 1"),
@@ -247,9 +247,9 @@ def test_one_vector_may_be_added(collection, vectors):
     assert collection.add(vectors[2].tolist(), ids=np.int64(9), metadata=[{"x": 2}]) == [9]
     assert collection.upsert(vectors[3], ids=["ab"]) == ["ab"]
     assert np.array_equal(collection.get("ab").vector, unit_rows(vectors)[3])
-    with pytest.raises(InvalidValueError, match=r"must be 1, one a vector. Got 2 ids"):
+    with pytest.raises(InvalidValueError, match=r"must be 1, one per vector. Got 2 ids"):
         collection.add(vectors[0], ids=["c", "d"])
-    with pytest.raises(InvalidValueError, match=r"two-dimensional, one vector a row. Got shape"):
+    with pytest.raises(InvalidValueError, match=r"two-dimensional, one vector per row. Got shape"):
         collection.add([])
     assert len(collection) == 3
 
@@ -297,7 +297,7 @@ def test_blocks_of_an_iterator_are_added_one_after_the_other(collection, vectors
     blocks = (vectors[:10][start : start + 4] for start in range(0, 10, 4))
     names = (f"v{row}" for row in range(100))
     metadata = ({"row": row} for row in range(10))
-    with pytest.raises(InvalidValueError, match=r"'ids' .* must be 10, one a vector. Got more"):
+    with pytest.raises(InvalidValueError, match=r"'ids' .* must be 10, one per vector. Got more"):
         collection.add(blocks, ids=names, metadata=metadata)
     assert [(item.id, item.metadata) for item in collection.items()] == [
         (f"v{row}", {"row": row}) for row in range(10)
@@ -307,7 +307,9 @@ def test_blocks_of_an_iterator_are_added_one_after_the_other(collection, vectors
     assert collection.add(row for row in vectors[10:12]) == [10, 11]
     assert collection.upsert(iter([vectors[:1]]), ids=["v3"]) == ["v3"]
     assert collection.add(iter([])) == []
-    with pytest.raises(InvalidValueError, match=r"'metadata' .* must be 1, one a vector. Got more"):
+    with pytest.raises(
+        InvalidValueError, match=r"'metadata' .* must be 1, one per vector. Got more"
+    ):
         collection.add(iter([vectors[:1]]), metadata=[None, None])
 
 
@@ -326,13 +328,13 @@ def test_a_refused_block_leaves_those_before_it(collection, vectors):
     assert list(collection) == [0, 1, 2, 3]
     with pytest.raises(InvalidTypeError, match="set is not JSON serializable in row 1"):
         collection.add(iter([vectors[:1], vectors[1:2]]), metadata=[{}, {"a": {1}}])
-    with pytest.raises(InvalidValueError, match=r"must be 2, one a vector. Got 1 ids"):
+    with pytest.raises(InvalidValueError, match=r"must be 2, one per vector. Got 1 ids"):
         collection.add(iter([vectors[:2], vectors[2:4]]), ids=["a", "b", "c"])
     assert list(collection) == [0, 1, 2, 3, 4, "a", "b"]
     with pytest.raises(InvalidValueError, match="of dimension 8. Got dimension 1"):
         collection.add(iter([1.0]), ids=["c"])
     for wrong in ("abc", {"a": 1}, 5):
-        with pytest.raises(InvalidTypeError, match="an iterable, one a vector of all blocks"):
+        with pytest.raises(InvalidTypeError, match="an iterable, one per vector of all blocks"):
             collection.add(iter([vectors[:3]]), ids=wrong)
 
 

@@ -155,7 +155,7 @@ def test_newer_format_version_is_refused(path, read_only):
 
 def test_second_writer_is_refused_at_once(path):
     with memvec.open(path, dim=DIM):
-        text = "is being written by someone else; open it with read_only=True"
+        text = "is open for writing elsewhere; open it with read_only=True"
         with pytest.raises(LockedError, match=text):
             memvec.open(path)
         program = f"import memvec; memvec.open({str(path)!r})"

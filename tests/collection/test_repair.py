@@ -146,7 +146,7 @@ def test_item_that_is_not_what_was_written_is_kept(folder):
     [problem] = check_collection(folder).problems
     assert "of the item 22 is" in problem
     [action] = repair_collection(folder).actions
-    assert action.endswith("It was kept as it is: look at its metadata.")
+    assert action.endswith("It was kept as it is: check its metadata.")
     assert check_collection(folder).ok
     with memvec.open(folder) as collection:
         assert collection.get([22])[0].metadata == {"i": 7}

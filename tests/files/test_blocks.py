@@ -293,10 +293,10 @@ def test_numbers_that_were_float32_stay_float32():
         ('{"vector": 1}', "holds no list of numbers as 'vector' in line 1"),
         ('{"vector": []}', "holds no list of numbers as 'vector' in line 1"),
         ('{"vector": [1]}\n\n{"vector": [1, 2]}', "lengths: 1 in the first line, 2 in line 3"),
-        ('{"vector": [1]}\n{"vector": ["x"]}', "else than numbers as 'vector' in line 2"),
+        ('{"vector": [1]}\n{"vector": ["x"]}', "values other than numbers as 'vector' in line 2"),
         ('{"vector": [1]}\n{"vector": [true]}', None),
-        ('{"vector": [[1], [2]]}', "else than numbers as 'vector' in line 1"),
-        ('{"vector": [1, [2]]}', "else than numbers as 'vector' in line 1"),
+        ('{"vector": [[1], [2]]}', "values other than numbers as 'vector' in line 1"),
+        ('{"vector": [1, [2]]}', "values other than numbers as 'vector' in line 1"),
         ('{"vector": [1], "id": 1}\n{"vector": [1]}', "has no 'id' in line 2; it holds vector"),
         (
             '{"vector": [1]}\n{"vector": [1], "id": 1}',

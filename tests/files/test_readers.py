@@ -340,7 +340,7 @@ def test_parquet_without_rows_is_refused(tmp_path):
 def test_parquet_with_fewer_rows_than_it_says_is_refused(tmp_path, monkeypatch):
     write_parquet(tmp_path / "v.parquet", ROWS)
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: iter(()))
-    with pytest.raises(FileFormatError, match=r"says 4 rows and holds 0"):
+    with pytest.raises(FileFormatError, match=r"claims 4 rows but has 0"):
         read_vectors(tmp_path / "v.parquet")
 
 

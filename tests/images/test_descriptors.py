@@ -305,13 +305,13 @@ def test_fingerprint_tells_settings_and_arrays_apart(fitted):
 def test_open_refuses_other_folders(tmp_path, fitted):
     write_folder(tmp_path / "other", {"rows": np.eye(2)}, {"descriptor": "words"})
     write_folder(tmp_path / "list", {}, {"descriptor": ["words"]})
-    with pytest.raises(CorruptIndexError, match=r"no descriptor of photographs but \['words'\]"):
+    with pytest.raises(CorruptIndexError, match=r"descriptor of photographs, but \['words'\]"):
         open_descriptor(tmp_path / "list")
-    with pytest.raises(CorruptIndexError, match="holds no descriptor of photographs but 'words'"):
+    with pytest.raises(CorruptIndexError, match="is not a descriptor of photographs, but 'words'"):
         open_descriptor(tmp_path / "other")
     meta = {"descriptor": "triangulation", "settings": {}}
     write_folder(tmp_path / "half", {"centroids": np.eye(2)}, meta)
-    with pytest.raises(CorruptIndexError, match="half is no whole descriptor: KeyError"):
+    with pytest.raises(CorruptIndexError, match="half is not a complete descriptor: KeyError"):
         open_descriptor(tmp_path / "half")
 
 

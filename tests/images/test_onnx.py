@@ -174,12 +174,12 @@ def test_text_is_no_mean():
 
 def test_file_that_is_no_model_is_refused(tmp_path):
     (tmp_path / "tiny.onnx").write_bytes(b"nothing")
-    with pytest.raises(FileFormatError, match=r"tiny\.onnx is no ONNX model"):
+    with pytest.raises(FileFormatError, match=r"tiny\.onnx is not an ONNX model"):
         descriptor(tmp_path).describe(made_up_scene(0))
 
 
 def test_unknown_output_is_refused(folder):
-    with pytest.raises(FileFormatError, match="has no output 'logits', but same, means"):
+    with pytest.raises(FileFormatError, match="has no output 'logits'; it has same, means"):
         descriptor(folder, output="logits").describe(made_up_scene(0))
 
 

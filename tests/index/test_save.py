@@ -82,7 +82,7 @@ def test_an_index_without_all_its_arrays_is_refused(tmp_path):
     for missing in ("offsets", "codes", "run_offsets", "run_rows"):
         kept = {name: np.array(array) for name, array in arrays.items() if name != missing}
         write_folder(tmp_path / "broken.mv", kept, meta)
-        with pytest.raises(CorruptIndexError, match=f"does not hold a whole index.*{missing}"):
+        with pytest.raises(CorruptIndexError, match=f"does not hold a complete index.*{missing}"):
             Index.open(tmp_path / "broken.mv")
 
 
@@ -175,7 +175,7 @@ def test_check_names_damaged_files_of_an_opened_index(tmp_path):
 
 
 def test_check_of_an_index_in_memory_is_refused():
-    with pytest.raises(InvalidValueError, match="this index is in memory alone. Save it first"):
+    with pytest.raises(InvalidValueError, match="this index is only in memory. Save it first"):
         Index.build(ROWS[:50]).check()
 
 

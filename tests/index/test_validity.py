@@ -67,7 +67,7 @@ def setting(name, place, value):
 @pytest.mark.parametrize("name", ["keys", "offsets", "run_offsets", "group_offsets"])
 @pytest.mark.parametrize("place", [0, 1, -1])
 def test_place_out_of_range_is_refused(saved, tmp_path, name, place, value):
-    text = rf"does not hold a whole index: array '{name}' (holds|does not rise)"
+    text = rf"does not hold a complete index: array '{name}' (holds|does not rise)"
     with pytest.raises(CorruptIndexError, match=text):
         Index.open(forged(saved, tmp_path / "i.mv", setting(name, place, value)), verify=True)
 
@@ -178,7 +178,7 @@ def test_every_array_of_another_shape_or_type_is_refused(saved, tmp_path, kind):
             def change(arrays, meta, name=name, way=way):
                 arrays[name] = way(arrays[name])
 
-            with pytest.raises(CorruptIndexError, match="does not hold a whole index"):
+            with pytest.raises(CorruptIndexError, match="does not hold a complete index"):
                 Index.open(forged(saved, tmp_path / "i.mv", change, kind))
 
 
@@ -270,14 +270,14 @@ def test_strange_setting_is_refused(saved, tmp_path, block, name):
             held = meta["design"]["config"] if block == "config" else meta[block]
             held[name] = 1e300 if value == math.inf else value
 
-        with pytest.raises(CorruptIndexError, match="does not hold a whole index"):
+        with pytest.raises(CorruptIndexError, match="does not hold a complete index"):
             Index.open(forged(saved, tmp_path / "i.mv", change))
 
 
 @pytest.mark.parametrize("block", ["design", "codes", "evidence"])
 @pytest.mark.parametrize("value", [None, [], "x", 5, {}])
 def test_block_of_settings_that_is_none_is_refused(saved, tmp_path, block, value):
-    with pytest.raises(CorruptIndexError, match="does not hold a whole index"):
+    with pytest.raises(CorruptIndexError, match="does not hold a complete index"):
         Index.open(forged(saved, tmp_path / "i.mv", lambda a, meta: meta.update({block: value})))
 
 
@@ -287,5 +287,5 @@ def test_missing_setting_is_refused(saved, tmp_path, block):
     names = set(open_folder(saved / "codes")[1][block]) - {"expected_microseconds", "metric"}
     assert len(names) >= 5
     for name in names:
-        with pytest.raises(CorruptIndexError, match="does not hold a whole index"):
+        with pytest.raises(CorruptIndexError, match="does not hold a complete index"):
             Index.open(forged(saved, tmp_path / "i.mv", lambda a, meta, n=name: meta[block].pop(n)))

@@ -160,7 +160,7 @@ async def test_refusals_are_told_in_words(folder):
 def test_command_names_what_cannot_be_served(tmp_path):
     done = CliRunner().invoke(main, ["mcp", str(tmp_path)])
     assert done.exit_code == 1
-    assert "is no collection, and there is none in it." in done.output
+    assert "is not a collection, and contains none." in done.output
     memvec.open(tmp_path / "a.mv", dim=2).close()
     for encoder in ("nothing:here", "os:nothing", ":"):
         done = CliRunner().invoke(main, ["mcp", str(tmp_path), "--encoder", encoder])

@@ -111,7 +111,7 @@ def test_choice_tells_what_it_rests_on():
         ([(0.9, True)], {"wrong_hits": 0}, "'wrong_hits' parameter of choose_threshold"),
         ([(0.9, True)], {"confidence": 1}, "'confidence' parameter of choose_threshold"),
         ([(i / 1e3, False) for i in range(999)], {}, "of the 597 most similar pairs, 597 are"),
-        ([(0.9, True)] * 999, {}, "No threshold holds"),
+        ([(0.9, True)] * 999, {}, "No threshold limits"),
     ],
 )
 def test_what_cannot_be_chosen_from_is_refused(pairs, settings, match):

@@ -207,7 +207,7 @@ def test_unknown_key_cannot_be_revoked(key_file):
 )
 def test_file_that_holds_no_keys_is_refused(tmp_path, text):
     (tmp_path / "keys.json").write_text(text)
-    with pytest.raises(FileFormatError, match="is no file of keys"):
+    with pytest.raises(FileFormatError, match="is not a file of keys"):
         KeyFile(tmp_path / "keys.json").listed()
 
 

@@ -154,7 +154,7 @@ def test_queries_come_as_json_raw_or_arrow(http):
         (pa.table({"vector": [[1.0, None]]}), "whole, and of one length"),
         (pa.table({"vector": [[1.0], [1.0, 2.0, 3.0]]}), "whole, and of one length"),
         (pa.table({"vector": pa.array([], pa.list_(pa.float32()))}), "whole, and of one length"),
-        (pa.table({"vector": [[1.0] * DIM], "metadata": ["{"]}), "'metadata' is no JSON"),
+        (pa.table({"vector": [[1.0] * DIM], "metadata": ["{"]}), "'metadata' is not JSON"),
         (pa.table({"vector": [[1.0] * DIM], "metadata": ["[]"]}), "'metadata' parameter"),
         (pa.table({"vector": [[1.0] * DIM], "id": [0.5]}), "'ids' parameter"),
         (pa.table({"vector": pa.nulls(10**6)}), "rows in"),

@@ -247,7 +247,7 @@ def test_second_server_reads_and_takes_over(tmp_path):
         with memvec.Client(first) as writer, memvec.Client(second) as reader:
             ours, theirs = writer.collection("things"), reader.collection("things")
             assert (ours.read_only, theirs.read_only) == (False, True)
-            with pytest.raises(memvec.errors.LockedError, match="written by another process"):
+            with pytest.raises(memvec.errors.LockedError, match="open for writing in another"):
                 theirs.add(unit_rows(1), ids=["late"])
             ours.add(unit_rows(1), ids=["new"])
             wait_for(lambda: "new" in theirs)

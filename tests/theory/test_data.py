@@ -71,8 +71,8 @@ def test_effective_dimension_of_degenerate_rows():
 @pytest.mark.parametrize(
     ("call", "error", "text"),
     [
-        (lambda: imbalance_factor([]), InvalidValueError, "one size a unit. Got shape"),
-        (lambda: imbalance_factor([[1]]), InvalidValueError, "one size a unit. Got shape"),
+        (lambda: imbalance_factor([]), InvalidValueError, "one size per unit. Got shape"),
+        (lambda: imbalance_factor([[1]]), InvalidValueError, "one size per unit. Got shape"),
         (lambda: imbalance_factor([0, 0]), InvalidValueError, "not all zero"),
         (lambda: imbalance_factor([-1, 2]), InvalidValueError, "numbers >= 0"),
         (

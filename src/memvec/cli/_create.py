@@ -123,7 +123,7 @@ def create(
       memvec create synsets.mv --dim 384 --config assignment=random --config unit_size=10
     """  # noqa: D301 - click wants the character itself, not its name
     if (Path(path) / "catalog.sqlite").exists():
-        raise click.BadParameter(f"{path} is a collection already.", param_hint="'COLLECTION'")
+        raise click.BadParameter(f"{path} already is a collection.", param_hint="'COLLECTION'")
     with memvec.open(
         path,
         dim=dim,

@@ -70,7 +70,7 @@ def checked_files(
         file_path.convert(value, parameter, context)
         if Path(value).suffix.lower() not in BLOCK_SUFFIXES:
             known = ", ".join(BLOCK_SUFFIXES)
-            raise click.BadParameter(f"{value!r} is no collection, and does not end in {known}.")
+            raise click.BadParameter(f"{value!r} is not a collection, and does not end in {known}.")
     return values
 
 
@@ -303,7 +303,7 @@ def _resumable(out: str) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        echo(f"Interrupted. {out} keeps what is done: run the same command to go on.", err=True)
+        echo(f"Interrupted. {out} keeps what is done: run the same command to resume.", err=True)
         sys.exit(INTERRUPTED)
 
 

@@ -95,7 +95,5 @@ def _lines(file: IO[bytes] | None) -> list[str]:
     try:
         lines = [] if file is None else file.read().decode().split("\n")
     except UnicodeDecodeError as error:
-        raise click.BadParameter(
-            f"it is no text in UTF-8: {error}.", param_hint="'--ids'"
-        ) from None
+        raise click.BadParameter(f"it is not UTF-8 text: {error}.", param_hint="'--ids'") from None
     return [line for line in (line.removesuffix("\r") for line in lines) if line]

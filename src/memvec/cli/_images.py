@@ -63,7 +63,7 @@ _LEARNED = ("learn_from", "kind", "words")
 _library = option(
     "--library",
     click.Path(file_okay=False),
-    "Folder that holds the vectors and the descriptor.",
+    "Folder of the vectors and the descriptor.",
     "library.photos",
 )
 _html = option(
@@ -199,8 +199,8 @@ def search_command(
 @option(
     "--similarity",
     COSINE,
-    f"Cosine above which two are copies. Without it: {_COPY_SIMILARITY}, or the library's if that "
-    "is more.",
+    f"Cosine above which two photographs are copies. Without it: {_COPY_SIMILARITY}, or the "
+    "library's if that is more.",
 )
 @option(
     "--groups",
@@ -362,7 +362,7 @@ def _print_report(report: FolderReport) -> None:
         echo(f"Skipped: {_sentence(entry)}")
     _print_rest(len(report.skipped) - _LINES_SHOWN)
     echo(
-        f"{report.n_added:,} new, {report.n_changed:,} changed, {report.n_unchanged:,} as before, "
+        f"{report.n_added:,} new, {report.n_changed:,} changed, {report.n_unchanged:,} unchanged, "
         f"{report.n_removed:,} gone, {len(report.skipped):,} skipped; "
         f"{report.n_computed:,} described."
     )
@@ -382,7 +382,7 @@ def _search_page(photo: str, found: PhotoHits, n_photos: int, max_pixels: int) -
     answers = [SheetPhoto(hit.path, f"{hit.score:.3f}") for hit in found.hits]
     return contact_sheet(
         f"Photographs like {os.path.basename(photo)}",
-        [SheetGroup("The photograph asked", [asked]), SheetGroup("Found, the best first", answers)],
+        [SheetGroup("The photograph asked for", [asked]), SheetGroup("Found, best first", answers)],
         summary=f"{len(answers):,} of {n_photos:,} photographs.",
         remarks=[_promise(found)],
         max_pixels=max_pixels,
@@ -407,7 +407,7 @@ def _duplicates_page(
     return contact_sheet(
         f"Copies in {Path(folder).name or folder}",
         shown,
-        summary=f"{counted(len(found.groups), 'group')} of photographs that are alike. "
+        summary=f"{counted(len(found.groups), 'group')} of similar photographs. "
         + _rule(found, groups)
         + (f" The {len(shown):,} largest are shown, {left:,} are not." if left else ""),
         remarks=[_promise(found), *(f"Skipped: {_sentence(entry)}" for entry in skipped)],

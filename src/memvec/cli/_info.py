@@ -93,8 +93,8 @@ def _print_segments(stats: Stats, units: list[dict[str, Any]] | None) -> None:
     if units is None:
         sizes = ", ".join(f"{size:,}" for size in stats.segment_sizes)
         echo(
-            f"Segments of {sizes} vectors; they are being changed, or damaged (`memvec check`): "
-            "nothing on units."
+            f"Segments of {sizes} vectors; they are being changed, or are damaged "
+            "(`memvec check`); their units are not listed."
         )
         return
     keys = ("segment", "vectors", "units", "unit_size", "imbalance", "construction", "codes")

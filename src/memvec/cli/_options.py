@@ -74,9 +74,9 @@ def _parsed_filter(
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise click.BadParameter(f"{text!r} is no JSON: {error}.") from None
+        raise click.BadParameter(f"{text!r} is not JSON: {error}.") from None
     if not isinstance(value, dict):
-        raise click.BadParameter(f"{text!r} is no JSON object.")
+        raise click.BadParameter(f"{text!r} is not a JSON object.")
     return value
 
 
@@ -252,7 +252,7 @@ def typed_id(collection: Collection, text: str, flag: str) -> Id:
             return str(json.loads(text))
         except ValueError as error:
             raise click.BadParameter(
-                f"{text} begins and ends with quotes, and is no text as JSON has it: {error}.",
+                f"{text} is in quotes, but is not a JSON string: {error}.",
                 param_hint=f"'{flag}'",
             ) from None
     if _is_number(text) and int(text) in collection:

@@ -171,7 +171,7 @@ def _refuse_beside_lines() -> None:
     context = click.get_current_context()
     for name, flag in (("as_json", "--json"), ("limit", "--limit"), ("show", "--show")):
         if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-            raise click.UsageError(f"{flag} has no meaning beside --lines: leave one of them out.")
+            raise click.UsageError(f"{flag} cannot be combined with --lines.")
 
 
 def _queries(

@@ -104,7 +104,7 @@ def create(key_file: Path, scope: Any, note: str, as_json: bool) -> None:
         echo_json({"key": key, "scope": scope, "note": note})
         return
     echo(key)
-    echo(f"Opens {scope}. It is kept nowhere: copy it now.", err=True)
+    echo(f"Scope: {scope}. Copy it now: it is not stored.", err=True)
 
 
 @keys.command("list")
@@ -145,4 +145,4 @@ def revoke(name: str, key_file: Path) -> None:
     from memvec.server import KeyFile
 
     gone = KeyFile(key_file).revoke(name)
-    echo(f"The key {gone.id} opens nothing since {gone.revoked}.")
+    echo(f"The key {gone.id} was revoked at {gone.revoked}.")

@@ -57,12 +57,12 @@ def error_of(status: int, body: bytes) -> MemvecError:
 
 def unreachable(url: str, error: Exception) -> ServerError:
     """Return the error of a server that gives no answer."""
-    return ServerError(f"{url} gives no answer: {error or type(error).__name__}.")
+    return ServerError(f"{url} does not answer: {error or type(error).__name__}.")
 
 
 def cut_off(what: str) -> ServerError:
     """Return the error of a stream that ended before its last record."""
-    return ServerError(f"The {what} ended before its certificate: it is not complete.")
+    return ServerError(f"The {what} ended before its certificate: it is incomplete.")
 
 
 class Lines:

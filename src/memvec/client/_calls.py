@@ -83,7 +83,7 @@ class Call(Generic[Result]):
     kind : str
         The media type of the body.
     asked : dict
-        What is sent as the parameter ``ask``, where the body is not JSON.
+        What is sent as the parameter ``ask``, if the body is not JSON.
     """
 
     method: str
@@ -120,7 +120,7 @@ def _plain(value: object) -> object:
     """Return NumPy's values as JSON has them."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise TypeError(f"{type(value).__name__} is nothing that JSON holds")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
 
 
 def _rows(vectors: ArrayLike, name: str, where: str) -> tuple[bytes, int]:

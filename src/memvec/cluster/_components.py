@@ -149,7 +149,7 @@ def _emptied(folder: Path) -> None:
     names = sorted(os.listdir(folder))
     for name in names:
         if not _OWN.fullmatch(name):
-            expected = "a new or empty folder, or one that a call before has used"
+            expected = "a new or empty folder, or one that an earlier call has used"
             got = f"{folder}, which holds {name!r}"
             raise checks.bad_value("folder", _WHERE, expected, got)
     for name in names:
@@ -303,7 +303,7 @@ def _edges_in(file: str, n_nodes: int) -> Iterator[tuple[IntArray, IntArray]]:
             edges = np.frombuffer(content, dtype=np.int64)
             if edges.min() < 0 or edges.max() >= n_nodes:
                 wrong = int(edges.min() if edges.min() < 0 else edges.max())
-                raise damaged(file, f"it has node {wrong}, and there are {n_nodes:,} from 0 on")
+                raise damaged(file, f"it names node {wrong}; nodes are 0 to {n_nodes - 1:,}")
             left, right = edges.reshape(-1, 2).T
             yield left.copy(), right.copy()
 

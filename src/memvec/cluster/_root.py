@@ -156,15 +156,16 @@ def read_root(folder: Path) -> Root | None:
         saved = content.pop("crc32")
         found = _sum(content)
     except (ValueError, AttributeError, KeyError, TypeError):
-        raise damaged(path, "it is no description of a sharded collection") from None
+        raise damaged(path, "it does not describe a sharded collection") from None
     if found != saved:
         raise damaged(path, f"its checksum (CRC-32) is {found}, saved was {saved}")
     known = content.get("format"), content.get("placement")
     if known != (_FORMAT, PLACEMENT):
         what = f"format {known[0]!r} and placement {known[1]!r}"
         raise UnknownVersionError(
-            f"{path} has {what}, which this memvec does not know. Each folder shard-NNNN beside it "
-            "is a collection: read them with memvec.open, and add their items to a new one."
+            f"{path} has {what}, which is unknown to this version of memvec. Each folder "
+            "shard-NNNN beside it is a collection: read them with memvec.open, and add their "
+            "items to a new one."
         )
     root = _told(folder, content)
     # A root that names fewer shards than there are would answer for these alone.

@@ -190,7 +190,7 @@ def _refuse_repeated_ids(work: WorkFolder, some: range) -> None:
         ids = names.of(np.array(pair)).to_pylist()
         if ids[0] == ids[1]:  # and not only their digests
             places = " and ".join(map(work.plan.place, pair))
-            raise FileFormatError(f"The id {ids[0]!r} comes twice: in {places}.")
+            raise FileFormatError(f"The id {ids[0]!r} occurs twice: in {places}.")
 
 
 def _digests(ids: Column) -> IntArray:

@@ -161,7 +161,7 @@ def _checked_manifest(folder: Path, where: str, is_join: bool) -> dict[str, Any]
     if manifest is None and folder.exists():
         foreign = sorted(set(os.listdir(folder)) - {WORK, f"{MANIFEST}.tmp"})
         if foreign:
-            expected = f"a new folder, an empty one, or one of this very {_noun(is_join)}"
+            expected = f"a new folder, an empty one, or the folder of this {_noun(is_join)}"
             got = f"{folder}, which holds {foreign[0]!r}"
             raise checks.bad_value("out", where, expected, got)
     return manifest
@@ -213,7 +213,7 @@ def _locked(folder: Path) -> WriterLock:
     try:
         return WriterLock(folder / WORK)
     except LockedError:
-        reason = f"{folder} is being worked in by another process; wait for it to end"
+        reason = f"{folder} is in use by another process; wait until that one ends"
         raise LockedError(errno.EAGAIN, reason) from None
 
 
@@ -305,7 +305,9 @@ def saved_result(
         raise damaged(work.out / MANIFEST, f"its result cannot be read ({error!r})") from None
     for name, saved in files.items():
         if not is_inside(name):
-            raise damaged(work.out / MANIFEST, f"it names {name!r}, which is no file of the folder")
+            raise damaged(
+                work.out / MANIFEST, f"it names {name!r}, which is not a file of the folder"
+            )
         check_size(work.out / name, saved)
     return result
 

@@ -117,7 +117,7 @@ class WorkFolder:
         """Return what a task that is done has found."""
         receipt = self.receipt(task)
         if receipt is None:
-            raise damaged(self._receipt(task), "it is missing, or no receipt")
+            raise damaged(self._receipt(task), "it is missing, or not a receipt")
         return receipt
 
     def tables(self, task: Task) -> list[tuple[str, list[Any]]]:
@@ -199,7 +199,7 @@ def read_manifest(out: Path) -> dict[str, Any] | None:
         manifest = read_json(path)
         version, _ = manifest["version"], manifest["plan"]
     except (KeyError, ValueError) as error:
-        raise damaged(path, f"it is no manifest of a deduplication ({error})") from None
+        raise damaged(path, f"it is not the manifest of a deduplication ({error})") from None
     if version != VERSION:
         raise UnknownVersionError(
             f"{path} is of version {version!r}; this memvec knows version {VERSION}."

@@ -159,7 +159,9 @@ def broken_tables(catalog: Catalog) -> Iterator[tuple[tuple[int, int], str]]:
 def _names(catalog: Catalog) -> list[tuple[int, int]]:
     rows = catalog.rows("SELECT segment, source FROM calibration")
     if not all(isinstance(number, int) for row in rows for number in row):
-        raise CorruptIndexError(f"{catalog.path} is damaged: a segment of its calibration is none.")
+        raise CorruptIndexError(
+            f"{catalog.path} is damaged: its calibration names an unknown segment."
+        )
     return [(segment, source) for segment, source in rows]
 
 
@@ -208,8 +210,8 @@ def _check_columns(table: CalibrationTable) -> None:
     """Raise where a column cannot have been written: compiled loops take them as they are."""
     numbers = np.concatenate([table.queries, table.ranks, table.keys])
     if numbers.dtype != np.int64 or ((numbers < 0) | (numbers > LARGEST_NUMBER)).any():
-        raise ValueError("its queries, ranks or keys are none")
+        raise ValueError("its queries, ranks or keys are invalid")
     if not (np.abs(table.cosines) <= _LARGEST_COSINE).all():
-        raise ValueError("its cosines are none")
+        raise ValueError("its cosines are invalid")
     if not (np.isfinite(table.copies).all() and table.scores.ndim == 2):
-        raise ValueError("its scores are none")
+        raise ValueError("its scores are invalid")

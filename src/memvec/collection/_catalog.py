@@ -210,7 +210,7 @@ class Catalog:
             raise LockedError(
                 errno.EAGAIN,
                 f"{self.path.parent} was opened by process {self._process}, of which this is a "
-                f"fork; open it after forking only, or in a process that is started anew",
+                f"fork; open it after forking, or in a new process",
             )
 
     def check_open(self) -> None:

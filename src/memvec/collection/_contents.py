@@ -63,7 +63,7 @@ def wrong_extent(segment: Segment, n_rows: object, dim: int, dtype: RowType) -> 
     if (len(segment), segment.index.dim) != (n_rows, dim):
         yield (
             f"{segment.folder} is damaged: it holds {len(segment)} vectors of dimension "
-            f"{segment.index.dim}, and the catalog says {n_rows} of {dim}."
+            f"{segment.index.dim}, but the catalog says {n_rows} of {dim}."
         )
 
 

@@ -39,7 +39,7 @@ def checked_ids(ids: object, where: str, *, n_rows: int | None = None) -> list[I
         raise checks.bad_type("ids", where, expected, repr(ids))
     plain = [checked_id(value, where) for value in ids]
     if n_rows is not None and len(plain) != n_rows:
-        raise checks.bad_value("ids", where, f"{n_rows}, one a vector", f"{len(plain)} ids")
+        raise checks.bad_value("ids", where, f"{n_rows}, one per vector", f"{len(plain)} ids")
     if len(set(plain)) < len(plain):
         [(twice, _)] = Counter(plain).most_common(1)
         raise checks.bad_value("ids", where, "free of repeated ids", f"{twice!r} twice")
@@ -86,7 +86,7 @@ def checked_metadata(
     """Return the metadata of each row as JSON; errors count rows from `first_row`."""
     if metadata is None:
         return ["{}"] * n_rows
-    expected = f"a sequence of {n_rows} mappings or None, one a vector"
+    expected = f"a sequence of {n_rows} mappings or None, one per vector"
     if isinstance(metadata, str | bytes | Mapping) or not isinstance(metadata, Sequence):
         raise checks.bad_type("metadata", where, expected, type(metadata).__name__)
     if len(metadata) != n_rows:

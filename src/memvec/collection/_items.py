@@ -102,7 +102,7 @@ def read_metadata(catalog: Catalog, key: int, text: object) -> Metadata:
         metadata = json.loads(text) if isinstance(text, str) else None
         if isinstance(metadata, dict):
             return metadata
-    raise damaged(catalog.path, f"the metadata of the item of key {key} is no mapping in JSON")
+    raise damaged(catalog.path, f"the metadata of the item of key {key} is not a JSON mapping")
 
 
 def insert_items(

@@ -43,7 +43,7 @@ class WriterLock:
                 raise StorageError(errno.EACCES, f"{path}: {error}") from error
             raise LockedError(
                 errno.EAGAIN,
-                f"{folder} is being written by someone else; open it with read_only=True, or wait",
+                f"{folder} is open for writing elsewhere; open it with read_only=True, or wait",
             ) from None
 
     def release(self) -> None:

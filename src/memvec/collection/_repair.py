@@ -95,7 +95,7 @@ def _repaired(folder: Path, actions: list[str]) -> Repair:
     try:
         check_catalog(folder)
     except CorruptIndexError as error:
-        actions.append(f"{error} It was kept, as SQLite can read it; {CHECKSUM} was made anew.")
+        actions.append(f"{error} It was kept, as SQLite can read it; {CHECKSUM} was made again.")
     with closing(Catalog.open_to_write(folder)) as catalog:
         if not catalog.check_format():
             raise CorruptIndexError(f"{catalog.path} is beyond repair: it is empty.")
@@ -216,7 +216,7 @@ def _repairs(
 
 def _drop_tables(catalog: Catalog, tables: tuple[int, int], text: str) -> str:
     catalog.execute("DELETE FROM calibration WHERE segment = ? AND source = ?", tables)
-    return f"{text} It was made anew."
+    return f"{text} It was made again."
 
 
 def _accepted_items(catalog: Catalog) -> Iterator[str]:
@@ -230,7 +230,7 @@ def _accepted_items(catalog: Catalog) -> Iterator[str]:
         catalog.execute(
             "UPDATE items SET crc32 = ? WHERE key = ?", [item_sum(key, name, metadata), key]
         )
-        yield f"{text} It was kept as it is: look at its metadata."
+        yield f"{text} It was kept as it is: check its metadata."
 
 
 def _skip_used_numbers(catalog: Catalog) -> None:

@@ -148,7 +148,7 @@ class Sealer:
         """Warn of a failure, once, in the thread of the user; before anything is committed."""
         error, self._error = self._error, None
         if error is not None:
-            text = f"Waiting vectors could not be sealed, and wait on: {error}"
+            text = f"Waiting vectors could not be sealed, and remain waiting: {error}"
             warnings.warn(text, RuntimeWarning, stacklevel=stacklevel)
 
     def _complain_or_keep(self) -> None:

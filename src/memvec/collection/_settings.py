@@ -123,8 +123,8 @@ def _refuse_unknown(fields: dict[str, Any], kind: type[Any]) -> None:
     known = {field.name for field in dataclasses.fields(kind)}
     for name in sorted(fields.keys() - known):
         raise UnknownVersionError(
-            f"The collection has a setting {name!r}, which this memvec does not know; "
-            f"a later version made it."
+            f"The collection has a setting {name!r}, which is unknown to this "
+            f"version of memvec; a later version wrote it."
         )
 
 

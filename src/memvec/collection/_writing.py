@@ -225,7 +225,7 @@ def _shared_out(
         )
     for name, given in (("ids", names), ("metadata", texts)):
         if given is not None and next(given, given) is not given:
-            raise checks.bad_value(name, where, f"{n_rows}, one a vector", "more")
+            raise checks.bad_value(name, where, f"{n_rows}, one per vector", "more")
 
 
 def _one_by_one(given: object, name: str, where: str) -> Iterator[Any] | None:
@@ -233,6 +233,6 @@ def _one_by_one(given: object, name: str, where: str) -> Iterator[Any] | None:
     if given is None:
         return None
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
-        expected = "an iterable, one a vector of all blocks"
+        expected = "an iterable, one per vector of all blocks"
         raise checks.bad_type(name, where, expected, type(given).__name__)
     return iter(given)

@@ -95,7 +95,7 @@ def _vectors(lines: list[_Line], name: str, dim: int, source: object) -> VectorA
     if rows.dtype.kind not in "fiu" or rows.ndim != 2:
         [wrong, *_] = [line for line in lines if not _is_numbers(line.values[name])] or lines
         raise FileFormatError(
-            f"{source} holds something else than numbers as '{name}' in line {wrong.number}."
+            f"{source} holds values other than numbers as '{name}' in line {wrong.number}."
         )
     return _narrowed(rows)
 

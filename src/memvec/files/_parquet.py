@@ -40,7 +40,7 @@ def parquet_blocks(path: Path, asked: Fields, block_rows: int) -> Blocks:
             yield block_of(start, vectors, values, chosen, path)
             start, dim = start + len(vectors), vectors.shape[1]
         if start < n_rows:
-            raise FileFormatError(f"{path} says {n_rows} rows and holds {start}.")
+            raise FileFormatError(f"{path} claims {n_rows} rows but has {start}.")
 
 
 def _groups_from(metadata: Any, first: int) -> tuple[int, list[int]]:
@@ -65,7 +65,7 @@ def _plain(column: Any, path: Path, name: str) -> list[Any]:
         values: list[Any] = column.to_pylist()
     except (ValueError, OverflowError) as error:
         raise FileFormatError(
-            f"{path} holds values in column '{name}' ({column.type}) that have no equal in Python: "
+            f"{path} holds values in column '{name}' ({column.type}) that Python cannot represent: "
             f"{error}."
         ) from None
     return values

@@ -201,7 +201,7 @@ class Health:
             if not seen.kept:
                 lines.append("  The miss rate is above the one promised: call recalibrate().")
         lines += self._about_drift()
-        lines.append(f"{self.n_recent:,} distinct recent queries are kept to recalibrate on.")
+        lines.append(f"{self.n_recent:,} distinct recent queries are kept for recalibration.")
         return "\n".join(lines)
 
     def _about_drift(self) -> list[str]:

@@ -105,7 +105,7 @@ class MissProfile:
 
     def __str__(self) -> str:
         lines = [
-            f"{100 * self.missed_all:.2f} % of the queries miss everything they have; "
+            f"{100 * self.missed_all:.2f} % of the queries miss all their matches; "
             f"the worst tenth misses {100 * self.worst_tenth:.2f} % on average."
         ]
         most = max((band.missed for band in self.bands), default=0.0)

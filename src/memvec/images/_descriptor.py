@@ -85,11 +85,11 @@ def open_descriptor(path: str | os.PathLike[str]) -> ImageDescriptor:
     arrays, meta = open_folder(folder, verify=True)
     kind = meta.get(DESCRIPTOR)
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise CorruptIndexError(f"{path} holds no descriptor of photographs but {kind!r}.")
+        raise CorruptIndexError(f"{path} is not a descriptor of photographs, but {kind!r}.")
     try:
         restored: ImageDescriptor = _KINDS[kind].restored(arrays, meta["settings"])
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        raise CorruptIndexError(f"{path} is no whole descriptor: {error!r}.") from None
+        raise CorruptIndexError(f"{path} is not a complete descriptor: {error!r}.") from None
     return restored
 
 

@@ -91,7 +91,7 @@ class OnnxDescriptor:
                 self.content, options, providers=["CPUExecutionProvider"]
             )
         except Exception as error:
-            raise FileFormatError(f"{self.config.model} is no ONNX model: {error}") from None
+            raise FileFormatError(f"{self.config.model} is not an ONNX model: {error}") from None
         inputs = [entry.name for entry in session.get_inputs()]
         outputs = [entry.name for entry in session.get_outputs()]
         return session, (
@@ -173,5 +173,5 @@ def _named(asked: str, names: list[str], what: str, model: str) -> str:
     if not asked:
         return names[0]
     if asked not in names:
-        raise FileFormatError(f"{model} has no {what} {asked!r}, but {', '.join(names)}.")
+        raise FileFormatError(f"{model} has no {what} {asked!r}; it has {', '.join(names)}.")
     return asked

@@ -186,7 +186,7 @@ def _check_size(size: tuple[int, int], name: str, max_pixels: int) -> None:
         )
     if min(width, height) < MIN_SIDE:
         raise FileFormatError(
-            f"{name} has {width} x {height} pixels; a photograph has at least {MIN_SIDE} a side."
+            f"{name} has {width} x {height} pixels; a photograph has at least {MIN_SIDE} per side."
         )
 
 

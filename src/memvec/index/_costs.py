@@ -167,7 +167,7 @@ class MachineCosts:
         try:
             return cls(**costs)
         except MemvecError as error:
-            raise FileFormatError(f"{os.fspath(path)} holds an unusable cost. {error}") from None
+            raise FileFormatError(f"{os.fspath(path)} holds an invalid cost. {error}") from None
 
 
 COST_NAMES = tuple(

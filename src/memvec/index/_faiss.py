@@ -67,7 +67,7 @@ def _refuse_products(rows: Float32Array, where: str) -> None:
     if other.any():
         row = int(np.argmax(other))
         expected = (
-            "of rows of norm 1 where its metric is the inner product, which is no cosine otherwise "
-            "(Index.build searches the same rows by angle)"
+            "of rows of norm 1 if its metric is the inner product, which is not a cosine otherwise "
+            "(Index.build searches such rows by angle)"
         )
         raise checks.bad_value("index", where, expected, f"norm {norms[row]:.4g} in row {row}")

@@ -137,7 +137,7 @@ def load_parts(path: str | os.PathLike[str], *, verify: bool) -> tuple[IndexPart
     except (ArithmeticError, IndexError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = f"{error}" if isinstance(error, ValueError) else f"{error!r}"
         raise CorruptIndexError(
-            f"The folder {os.fspath(path)!r} does not hold a whole index: {reason}"
+            f"The folder {os.fspath(path)!r} does not hold a complete index: {reason}"
         ) from error
     # The manifest has the checksums of all files.
     content = str(FileSum.of(io.BytesIO(folder.files[MANIFEST].content.tobytes())))

@@ -767,7 +767,7 @@ class Index:
         """
         if self._path is None:
             raise InvalidValueError(
-                "Index.check compares files, and this index is in memory alone. Save it first."
+                "Index.check compares files, but this index is only in memory. Save it first."
             )
         return check_saved(self._path)
 

@@ -29,7 +29,7 @@ def opened_again(folder: str, state: tuple[str, str]) -> IndexParts:
     parts, _ = load_parts(folder, verify=False)
     if state_of(parts) != state:
         raise CorruptIndexError(
-            f"{folder} holds another index than the one that was pickled: it was replaced since."
+            f"{folder} holds a different index than when it was pickled: it was replaced since."
         )
     return parts
 

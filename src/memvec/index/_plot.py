@@ -1,4 +1,4 @@
-"""An index as a picture: the cost of unit sizes, and how well the test of units tells matches."""
+"""An index as a picture: the cost of unit sizes, and the scores of units."""
 
 from __future__ import annotations
 
@@ -39,24 +39,32 @@ def _draw_costs(axes: Any, design: IndexDesign) -> None:
         )
         points = [(point.unit_size, point.cost_ratio) for point in curve]
         axes.plot(*zip(*points, strict=True), color=colour, label=construction)
-    chosen = f"chosen: {design.config.assignment} units of {design.unit_size}"
+    kind = "k-means" if design.config.assignment == "kmeans" else "random"
+    chosen = f"chosen: {kind} units of {design.unit_size}"
     axes.axvline(design.unit_size, color="tab:red", linestyle="--", label=chosen)
-    axes.set(xscale="log", yscale="log", xlabel="unit size n", ylabel="vectors compared, share")
-    axes.set_title(f"random units, effective dimension {design.effective_dim:.0f}", fontsize=10)
-    axes.legend(frameon=False, loc="upper center")
+    axes.set(xscale="log", ylim=(0, None), xlabel="unit size n", ylabel="vectors compared, share")
+    axes.xaxis.set_major_formatter(lambda size, _: f"{size:g}")
+    title = f"law of random units, effective dimension {design.effective_dim:.0f}"
+    axes.set_title(title, fontsize=10)
+    axes.legend(frameon=False)
 
 
 def _draw_scores(axes: Any, parts: IndexParts) -> None:
-    """Draw what units score where they hold a match of a calibration query, and where not."""
+    """Draw the scores of units that hold a match of a calibration query, and of all units."""
     matches, all_units = _matches(parts), _all_units(parts)
     both = np.concatenate([matches, all_units])
     if len(both):
         edges = np.linspace(float(both.min()), float(both.max()) + 1e-6, _BINS + 1)
-        axes.hist(all_units, edges, density=True, color="0.8", label="all units (H0)")
-        axes.hist(matches, edges, density=True, histtype="step", color="0.2", label="matches (H1)")
+        drawn = (
+            (all_units, "all units (H0)", {"color": "0.8"}),
+            (matches, "matches (H1)", {"color": "0.2", "histtype": "step"}),
+        )
+        for values, label, style in drawn:
+            if len(values):  # nothing has no density
+                axes.hist(values, edges, density=True, label=label, **style)
         axes.legend(frameon=False)
     axes.axvline(parts.design.similarity, color="tab:red", linestyle="--")
-    axes.set(xlabel="score of a unit, in units of the similarity", ylabel="density")
+    axes.set(xlabel="score of a unit, on the scale of the similarity", ylabel="density")
     axes.set_title("calibration queries", fontsize=10)
 
 

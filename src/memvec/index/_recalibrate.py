@@ -36,8 +36,8 @@ def check_enough(
     if have >= needed:
         return
     expected = (
-        f"at least {needed:,} queries with matches above {similarity:g}, which the promise of "
-        "searches that name no other needs"
+        f"at least {needed:,} queries with matches above {similarity:g}, as the default promise "
+        "requires"
     )
     got = f"{have:,} of {n_queries:,} queries ({left_out:,} copies of stored vectors left out)"
     raise checks.bad_value("queries", where, expected, got)

@@ -36,14 +36,12 @@ _MOST_SHOWN = 100
 
 Name = Annotated[
     str | None,
-    Field(
-        description="Which collection, as `collections` names it; may be left out if there is one."
-    ),
+    Field(description="Name of the collection, from `collections`; optional if there is only one."),
 ]
 Like = Annotated[
     int | str | None, Field(description="Query: the id of a stored item, to find others like it.")
 ]
-Text = Annotated[str | None, Field(description="Query: a text, where the server has an encoder.")]
+Text = Annotated[str | None, Field(description="Query: a text, if the server has an encoder.")]
 Vector = Annotated[
     list[float] | None, Field(description="Query: a vector of the collection's dimension.")
 ]
@@ -59,7 +57,7 @@ Similarity = Annotated[
     Field(description="Cosine in (0, 1]; that of the collection by default.", gt=0, le=1),
 ]
 Shown = Annotated[
-    int, Field(description="At most so many are listed; all are counted.", ge=1, le=_MOST_SHOWN)
+    int, Field(description="Maximum number to list; all are counted.", ge=1, le=_MOST_SHOWN)
 ]
 
 _INSTRUCTIONS = (
@@ -257,7 +255,7 @@ def _collections_in(folder: Path) -> dict[str, Path]:
     below = sorted(path for path in folder.iterdir() if path.is_dir())
     found = {path.name: path for path in below if kind_of(path) is Kind.COLLECTION}
     if not found:
-        raise IndexNotFoundError(f"{folder} is no collection, and there is none in it.")
+        raise IndexNotFoundError(f"{folder} is not a collection, and contains none.")
     return found
 
 

@@ -104,7 +104,7 @@ def choose_threshold(
             passed = tested
     if passed is None:
         raise InvalidValueError(
-            f"No threshold holds wrong hits to {share:g} at {level:g}: of the {fewest} most "
+            f"No threshold limits wrong hits to {share:g} at {level:g}: of the {fewest} most "
             f"similar pairs, {np.count_nonzero(~right[:fewest])} are wrong. Allow more wrong hits, "
             "or label more pairs."
         )

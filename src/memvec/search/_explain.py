@@ -226,7 +226,7 @@ def draw_unit_test(view: StageView, similarity: float, scores: Float32Array) -> 
     axes.plot(grid, law, color="0.2", label=f"matches at {similarity:g} (H1)")
     axes.axvline(view.threshold, color="0.2", linestyle="--", label="threshold τ")
     axes.axvline(view.score, color="tab:red", label="this vector's unit")
-    axes.set_xlabel("score of a unit, in units of the similarity")
+    axes.set_xlabel("score of a unit, on the scale of the similarity")
     axes.set_ylabel("density")
     axes.legend(frameon=False)
     return figure

@@ -99,7 +99,7 @@ class Searched:
     def __getattr__(self, name: str) -> Any:
         # Called for what is not there.
         if name == "null_law":
-            raise AttributeError("The null law does not travel with hits. They keep p_values.")
+            raise AttributeError("Hits from a pickle or a server have p_values, but no null law.")
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
 

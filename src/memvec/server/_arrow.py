@@ -47,7 +47,7 @@ def read_vectors(data: bytes) -> VectorTable:
             raise ValueError(f"{table.num_rows:,} rows in {len(data):,} bytes")
         table.validate(full=True)
     except (pyarrow.ArrowException, OSError, ValueError, struct.error, IndexError) as error:
-        raise ApiError(422, "invalid_value", f"The body is no Arrow stream: {error}") from None
+        raise ApiError(422, "invalid_value", f"The body is not an Arrow stream: {error}") from None
     names = table.schema.names
     if names.count("vector") != 1:
         raise ApiError(422, "invalid_value", "The Arrow stream needs one column 'vector'.")
@@ -68,10 +68,10 @@ def _matrix(pyarrow: Any, column: Any) -> Float32Array:
     flat = column.flatten()
     n_rows = len(column)
     if flat.null_count or not n_rows or len(flat) % n_rows:
-        raise ApiError(422, "invalid_value", "The vectors must be whole, and of one length.")
+        raise ApiError(422, "invalid_value", "The vectors must be complete, and of one length.")
     lengths = pyarrow.compute.list_value_length(column).unique()
     if len(lengths) != 1 or not len(flat):
-        raise ApiError(422, "invalid_value", "The vectors must be whole, and of one length.")
+        raise ApiError(422, "invalid_value", "The vectors must be complete, and of one length.")
     made = flat.to_numpy(zero_copy_only=False).astype(np.float32).reshape(n_rows, -1)
     return np.asarray(made)
 
@@ -80,7 +80,9 @@ def _parsed(texts: list[Any]) -> list[dict[str, Any] | None]:
     try:
         found = [None if text is None else json.loads(text) for text in texts]
     except (ValueError, TypeError, RecursionError) as error:
-        raise ApiError(422, "invalid_value", f"The column 'metadata' is no JSON: {error}") from None
+        raise ApiError(
+            422, "invalid_value", f"The column 'metadata' is not JSON: {error}"
+        ) from None
     return found
 
 
@@ -105,9 +107,9 @@ def _refuse_compressed(data: bytes) -> None:
         if data[kind] == _RECORD_BATCH:
             batch = header + struct.unpack_from("<I", data, header)[0]
             if _field(data, batch, _COMPRESSION) is not None:
-                raise ApiError(415, "compressed", "Compressed bodies are not taken.")
+                raise ApiError(415, "compressed", "Compressed bodies are not accepted.")
         elif data[kind] != 1:
-            raise ValueError("only a schema and batches of records are taken")
+            raise ValueError("only a schema and record batches are accepted")
         place = start + size + length
 
 

@@ -31,7 +31,7 @@ async def read_body(request: Request, server: ServerState) -> bytes:
     limits = server.settings.limits
     if request.headers.get("content-encoding", "identity") != "identity":
         # A few bytes can be gigabytes behind it.
-        raise ApiError(415, "compressed", "Compressed bodies are not taken.")
+        raise ApiError(415, "compressed", "Compressed bodies are not accepted.")
     told = request.headers.get("content-length", "0")
     if told.isdecimal() and (len(told) > 18 or int(told) > limits.body_bytes):
         raise _too_large(limits)
@@ -44,7 +44,7 @@ async def read_body(request: Request, server: ServerState) -> bytes:
                 server.bodies.take(request.scope, len(piece))
                 body += piece
     except TimeoutError:
-        text = f"The body did not come within {limits.body_seconds:g} s."
+        text = f"The body did not arrive within {limits.body_seconds:g} s."
         raise ApiError(408, "too_slow", text) from None
     except ClientDisconnect:
         raise ApiError(400, "cut_off", "The client went away.") from None

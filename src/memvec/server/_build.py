@@ -140,7 +140,10 @@ async def _refuse(request: Request, error: Exception) -> Response:
 
 def _of_framework(error: HTTPException) -> ApiError:
     codes = {404: "not_found", 405: "wrong_method"}
-    text = {404: "There is nothing at this address.", 405: "The address knows other methods."}
+    text = {
+        404: "There is nothing at this address.",
+        405: "The address does not take this method.",
+    }
     status = error.status_code
     message = text.get(status, str(error.detail))
     return ApiError(status, codes.get(status, "refused"), message)

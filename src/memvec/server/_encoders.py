@@ -42,7 +42,7 @@ class Encoder:
     def __call__(self, given: str | bytes) -> Float32Array:
         """Return the vector of a text, or of the bytes of a photograph."""
         if self.takes == "photo" and isinstance(given, str):
-            text = "This server makes vectors of photographs, not of texts."
+            text = "This server encodes photographs, not texts."
             raise ApiError(422, "no_text_encoder", text)
         with self._lock:  # models are used by one thread at a time
             made = np.asarray(self._function(given), dtype=np.float32)
@@ -70,7 +70,7 @@ def _of_photos(named: str) -> Callable[[Any], Any]:
             found = images.describe_photos([file.name], descriptor, progress=False)
         if not len(found.vectors):
             reason = found.skipped[0].reason
-            raise ApiError(422, "no_photo", f"The body is no photograph to be read: {reason}.")
+            raise ApiError(422, "no_photo", f"The body cannot be read as a photograph: {reason}.")
         return found.vectors[0]
 
     return describe

@@ -75,4 +75,4 @@ def told(error: Exception) -> ApiError:
     for kind, status, code in _TOLD:
         if isinstance(error, kind):
             return ApiError(status, code, str(error))
-    return ApiError(500, "internal", "The server failed. Its log tells more under the request id.")
+    return ApiError(500, "internal", "The server failed. Its log has details under the request id.")

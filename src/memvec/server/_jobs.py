@@ -105,7 +105,7 @@ class Job:
     def _read(self, place: int) -> bytes:
         with _READING:  # one place in the file for all who read it
             if self.pairs is None:
-                raise ApiError(404, "not_found", "The result of the job is kept no longer.")
+                raise ApiError(404, "not_found", "The result of the job is no longer kept.")
             self.pairs.seek(place)
             return self.pairs.read(_PIECE)
 
@@ -149,7 +149,7 @@ class Jobs:
         with self._lock:
             open_jobs = [one for one in self._jobs.values() if one.state not in _ENDED]
             if len(open_jobs) >= self._limits.jobs:
-                text = f"{len(open_jobs)} jobs run or wait already."
+                text = f"{len(open_jobs)} jobs are already running or waiting."
                 raise ApiError(429, "too_many_jobs", text, retry_after=10)
             self._forget()
             self._jobs[job.id] = job

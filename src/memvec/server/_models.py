@@ -24,7 +24,7 @@ Where = Annotated[
 ]
 Include = Annotated[
     list[Literal["metadata", "vectors"]],
-    Field(description="What comes with each item, besides its id."),
+    Field(description="What to return with each item, besides its id."),
 ]
 
 
@@ -43,9 +43,9 @@ class Promised(Ask):
     """What an answer is to promise, and about which items."""
 
     similarity: float | None = Field(None, description="α₀ in (0, 1]; that of the collection.")
-    radius: float | None = Field(None, description="In place of it, where distances are asked.")
+    radius: float | None = Field(None, description="In place of it, for distances.")
     miss_rate: float | None = Field(None, description="ε in (0, 1); that of the collection.")
-    guarantee: Guarantee | None = Field(None, description="A level that is kept or refused.")
+    guarantee: Guarantee | None = Field(None, description="Level of the promise; kept or refused.")
     confidence: float | None = Field(None, description="1 − δ, of high_probability.")
     where: Where = None
 
@@ -66,7 +66,7 @@ class Queries(Ask):
         """Return the queries, a few at most."""
         given = [self._rows is not None, self.queries is not None, self.items is not None]
         if sum(given) != 1:
-            text = "Give queries or items, one of them, or a body of vectors."
+            text = "Give either queries or items, or a body of vectors."
             raise ApiError(422, "invalid_value", text)
         if self.items is not None:
             check_number(len(self.items), most, "items")
@@ -89,7 +89,7 @@ class RangeAsk(Promised, Queries):
     p_values: StrictBool = Field(False, description="Add the p-value of each match.")
     ordered: StrictBool = Field(
         True,
-        description="Of a stream: the best matches first, which takes 16 bytes a match; "
+        description="For a stream: the best matches first, which takes 16 bytes per match; "
         "false takes one block of memory.",
     )
     shadow: float | None = Field(None, description="Share compared with the exhaustive search.")
@@ -121,13 +121,13 @@ class ExplainAsk(Promised, Queries):
     """Why an item is, or is not, returned for one query."""
 
     id: Id
-    unit_scores: StrictBool = Field(False, description="Add what the query scores on all units.")
+    unit_scores: StrictBool = Field(False, description="Add the scores of all units.")
 
 
 class MeasureAsk(Promised, Queries):
     """A comparison with the exhaustive search."""
 
-    sample: int | None = Field(None, ge=1, description="Compare so many of the queries.")
+    sample: int | None = Field(None, ge=1, description="Number of queries to compare.")
 
 
 class RecalibrateAsk(Queries):
@@ -174,7 +174,7 @@ class GetAsk(Ask):
     ids: list[Id]
     include: Include = ["metadata", "vectors"]
     missing: Literal["refuse", "skip"] = Field(
-        "refuse", description="What happens where an id does not exist."
+        "refuse", description="What happens if an id does not exist."
     )
 
 
@@ -230,9 +230,9 @@ class JobAsk(Promised):
     """A join, or a deduplication."""
 
     kind: Literal["self_join", "deduplicate"]
-    collapse_copies: StrictBool = Field(False, description="Of a join: take equal vectors for one.")
-    keep: Literal["first", "last", "longest"] = Field("first", description="Of a deduplication.")
-    groups: Literal["components", "star"] = Field("components", description="Of a deduplication.")
+    collapse_copies: StrictBool = Field(False, description="For a join: equal vectors as one.")
+    keep: Literal["first", "last", "longest"] = Field("first", description="For a deduplication.")
+    groups: Literal["components", "star"] = Field("components", description="For a deduplication.")
 
 
 class EncodeAsk(Ask):

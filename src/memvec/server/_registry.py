@@ -95,7 +95,7 @@ class Registry:
         with self._changed:
             self._refuse_if_closed()
             if name in self._going or path.exists() or path.is_symlink():
-                raise ApiError(409, "exists", f"There is something called {name!r} already.")
+                raise ApiError(409, "exists", f"A collection or file is named {name!r} already.")
             self._make_room()
             with self._root_untold():
                 self._entries[name] = _Entry(open_collection(path, **given))
@@ -178,8 +178,8 @@ class Registry:
                 raise ApiError(
                     409,
                     "locked",
-                    f"The collection {name!r} is written by another process; this server only "
-                    "reads it.",
+                    f"The collection {name!r} is open for writing in another process; this server "
+                    "only reads it.",
                 ) from None
             made = open_collection(path, read_only=True)
         before = self._entries.get(name)

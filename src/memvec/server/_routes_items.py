@@ -88,7 +88,7 @@ async def delete_items(
 ) -> Response:
     """Delete items by id, all or none of them, or all that pass a filter."""
     if (asked.ids is None) == (asked.where is None):
-        raise ApiError(422, "invalid_value", "Give ids or where, one of them.")
+        raise ApiError(422, "invalid_value", "Give either ids or where.")
 
     def delete() -> int:
         with server.registry.lease(name, write=True) as collection:

@@ -24,7 +24,7 @@ def imbalance_factor(sizes: ArrayLike) -> float:
     counts = np.asarray(sizes, dtype=np.float64)
     where = "imbalance_factor"
     if counts.ndim != 1 or counts.size == 0:
-        raise checks.bad_value("sizes", where, "one size a unit", f"shape {counts.shape}")
+        raise checks.bad_value("sizes", where, "one size per unit", f"shape {counts.shape}")
     if not (counts >= 0).all() or counts.sum() == 0:
         raise checks.bad_value("sizes", where, "numbers >= 0, not all zero", counts.tolist()[:8])
     return float(counts.size * np.sum((counts / counts.sum()) ** 2))

@@ -65,6 +65,6 @@ export async function stream(path, body, each, signal) {
     }
     if (records.length) each(records);
   }
-  if (!end) throw new Error("The stream ended before its certificate: it is not complete.");
+  if (!end) throw new Error("The stream ended before its certificate: it is incomplete.");
   return end;
 }
