@@ -128,6 +128,8 @@ def _drawn(arrays: Arrays, rng: Rng, names: Any) -> tuple[str, np.ndarray]:
 
 
 def _set_some(array: np.ndarray, value: float, rng: Rng) -> None:
+    if array.dtype.kind in "iu":
+        value = min(max(int(value), np.iinfo(array.dtype).min), np.iinfo(array.dtype).max)
     n_set = 1 if rng.random() < 0.7 else array.size
     array.reshape(-1)[rng.choice(array.size, n_set, replace=False)] = value
 

@@ -17,6 +17,7 @@ from memvec.guarantee import CalibrationTable, Evidence, KeptRanges, NullLaw, So
 from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
+from memvec.index._saved_table import narrow_columns, wide_columns
 from memvec.index._validity import ROW_SCALES, UNSUMMED, check_arrays, has_table
 from memvec.kernels import StoredRows
 from memvec.search import (
@@ -102,7 +103,7 @@ def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
     meta["evidence"] = evidence | {"null_dimension": law.dimension, "table": None}
     if table is not None:
         meta["evidence"]["table"] = table.checksum
-        arrays |= {f"calibration_{name}": array for name, array in _fields(table).items()}
+        arrays |= narrow_columns(table)
     return arrays, meta
 
 
@@ -151,6 +152,7 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     has_codes = design.config.codes != "none"
     codes = saved_codes(meta.get("codes"), design.config, design.dim) if has_codes else None
     settings = checked_evidence(meta.get("evidence"))
+    arrays = wide_columns(arrays)
     check_arrays(arrays, design)
     projection = None
     if design.config.projects:
