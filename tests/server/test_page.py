@@ -4,7 +4,9 @@ import csv
 import os
 import re
 import shutil
+import struct
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -195,6 +197,60 @@ def test_filter_vector_and_text_are_searched_with(page):
     page.keyboard.press("Control+Enter")
     page.get_by_role("button", name="Search").click()
     until(page, "/JSON/.test(document.getElementById('alert').textContent)")
+
+
+DROP = """text => {
+    const given = new DataTransfer();
+    given.items.add(new File([text], "b.png", { type: "image/png" }));
+    const event = new DragEvent("drop", { dataTransfer: given, bubbles: true, cancelable: true });
+    document.querySelector(".drop-zone").dispatchEvent(event);
+}"""
+
+
+def test_photograph_is_chosen_or_dropped(page):
+    """The encoder of these tests takes what a photograph holds for a number of the sample."""
+    explore(page)
+    page.locator("#kind").select_option("photo")
+    page.get_by_role("button", name="Search").click()
+    page.wait_for_selector("text=Choose a photograph.")
+    photo = {"name": "a.png", "mimeType": "image/png", "buffer": b"7"}
+    page.locator("#query").set_input_files(photo)
+    page.get_by_role("button", name="Search").click()
+    until(page, "/\\b7$/.test(document.querySelector('#results .card .name')?.textContent)")
+    page.evaluate(DROP, "8")
+    until(page, "/\\b8$/.test(document.querySelector('#results .card .name')?.textContent)")
+    page.evaluate(DROP, "no photograph")
+    page.wait_for_selector("#alert:not([hidden])")
+
+
+def png(width, height):
+    """Return a black picture."""
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
+    rows = zlib.compress(bytes((1 + width) * height))
+    return b"".join(
+        [b"\x89PNG\r\n\x1a\n", chunk(b"IHDR", head), chunk(b"IDAT", rows), chunk(b"IEND", b"")]
+    )
+
+
+def test_cards_show_photographs_where_there_are_some(browser, tmp_path):
+    root, photos = tmp_path / "root", tmp_path / "photos"
+    root.mkdir()
+    photos.mkdir()
+    (photos / "a.png").write_bytes(png(3, 2))
+    with memvec.open(root / "shots", dim=2) as made:
+        made.add([[1, 0], [1, 0.1]], ids=["a.png", "b.png"])
+    with running(ServerSettings(root, photos=photos)) as url, opened(browser, url) as page:
+        explore(page, "shots")
+        page.wait_for_selector("#results .card img")
+        until(page, "document.querySelector('#results .card img').naturalWidth === 3")
+        assert page.locator("#results .card").count() == 2
+        assert page.locator("#results .card img").count() == 1
+        assert page.locator("#results .card img").get_attribute("alt") == "photograph a.png"
 
 
 def test_it_tells_why_an_item_was_found_or_not(page):
