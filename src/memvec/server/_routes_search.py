@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Annotated, Any
 
+import numpy as np
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
@@ -110,14 +111,7 @@ async def count(
     server: Server, name: str, asked: Annotated[CountAsk, Depends(body(CountAsk))]
 ) -> Response:
     """Count everything above a similarity, for each query."""
-
-    def work() -> Response:
-        with server.registry.lease(name) as collection:
-            rows = asked.vectors(collection, server.settings.limits.vectors)
-            counts = collection.count(rows, **asked.options(*_VECTORS))
-            return answer({"counts": counts.tolist()})
-
-    return await server.workers.run(work)
+    return await server.workers.run(_counted, server, name, asked, "counts")
 
 
 @router.post("/contains", openapi_extra=described(CountAsk))
@@ -125,15 +119,19 @@ async def contains(
     server: Server, name: str, asked: Annotated[CountAsk, Depends(body(CountAsk))]
 ) -> Response:
     """Return for each query whether any item is above a similarity."""
+    return await server.workers.run(_counted, server, name, asked, "contained")
 
-    def work() -> Response:
-        with server.registry.lease(name) as collection:
-            rows = asked.vectors(collection, server.settings.limits.vectors)
-            return answer(
-                {"contained": collection.contains(rows, **asked.options(*_VECTORS)).tolist()}
-            )
 
-    return await server.workers.run(work)
+def _counted(server: ServerState, name: str, asked: CountAsk, field: str) -> Response:
+    with server.registry.lease(name) as collection:
+        rows = asked.vectors(collection, server.settings.limits.vectors)
+        options = asked.options(*_VECTORS)
+        counts = collection.count(rows, **options)
+        # A range of no queries computes nothing, and has the promise of the others.
+        none = np.empty((0, collection.dim), dtype=np.float32)
+        certificate = collection.iter_range(none, **options).certificate
+    found = counts if field == "counts" else counts > 0
+    return answer({field: found.tolist()}, certificate)
 
 
 @router.post("/search", openapi_extra=described(SearchAsk))
