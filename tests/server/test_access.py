@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from memvec.errors import FileFormatError, IndexNotFoundError, InvalidValueError
-from memvec.server import KeyFile, ServerSettings, _keys, create_app
+from memvec.server import KeyFile, Limits, ServerSettings, _keys, create_app
 from memvec.server._failures import ApiError
 from server.conftest import endless, fill, running, wait_for
 
@@ -232,3 +232,25 @@ def test_errors_tell_nothing_of_the_inside():
     assert record["error"]["code"] == "internal"
     assert "secret" not in record["error"]["message"]
     assert told(ApiError(409, "a", "b")).code == "a"
+
+
+def test_limits_are_set_by_name():
+    found = Limits.named(["seconds=0.5", "vectors=7", "queued=0"])
+    assert (found.seconds, found.vectors, found.queued, found.k) == (0.5, 7, 0, Limits().k)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("second=1", InvalidValueError, "NAME is one of body_bytes, .* Got 'second=1' instead"),
+        ("seconds", InvalidValueError, "a number after seconds=. Got 'seconds' instead"),
+        ("vectors=1.5", InvalidValueError, "a number after vectors=. Got 'vectors=1.5' instead"),
+        ("vectors=0", InvalidValueError, "'vectors' parameter of Limits must be .* Got 0 instead"),
+        ("queued=-1", InvalidValueError, "'queued' parameter of Limits must be .* Got -1 instead"),
+        ("seconds=0", InvalidValueError, "'seconds' parameter of Limits must be .* Got 0.0 inst"),
+        ("seconds=nan", InvalidValueError, "'seconds' parameter of Limits must be .* Got nan"),
+    ],
+)
+def test_limits_that_are_none_are_refused(text, error, message):
+    with pytest.raises(error, match=message):
+        Limits.named([text])

@@ -249,6 +249,20 @@ def test_port_that_is_taken_is_an_error(tmp_path):
     assert "cannot be used" in done.output
 
 
+def test_limits_are_options_of_the_command(tmp_path):
+    limits = "--limit", "vectors=2", "--limit", "k=5"
+    with process(tmp_path, *limits) as (_, url), memvec.Client(url) as client:
+        things = client.create("things", dim=DIM)
+        things.add(unit_rows(2))
+        with pytest.raises(ServerError, match="at most 2 vectors"):
+            things.add(unit_rows(3))
+        with pytest.raises(ServerError, match="at most 5 nearest"):
+            things.search(unit_rows(1), 6)
+    done = CliRunner().invoke(main, ["serve", str(tmp_path), "--limit", "speed=1"])
+    assert done.exit_code == 1
+    assert "NAME is one of body_bytes" in done.output
+
+
 def test_address_that_others_reach_needs_keys(tmp_path):
     done = CliRunner().invoke(main, ["serve", str(tmp_path), "--host", "0.0.0.0"])
     assert done.exit_code == 1

@@ -51,13 +51,20 @@ _FILE = click.Path(dir_okay=False, path_type=Path)
     click.Path(exists=True, file_okay=False, path_type=Path),
     "Folder of photographs. Items name them by the metadata field path, or by their id.",
 )
+@click.option(
+    "--limit",
+    "limits",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Another value for a limit of docs/server.md, such as seconds=120; repeatable.",
+)
 @option(
     "--qdrant",
     PORT,
     "Also answer clients of Qdrant on this port; 0 takes a free one.",
     name="qdrant_port",
 )
-def serve(folder: str, qdrant_port: int | None, **options: Any) -> None:
+def serve(folder: str, qdrant_port: int | None, limits: tuple[str, ...], **options: Any) -> None:
     """Serve all collections of a folder over HTTP.
 
     The page is at http://127.0.0.1:8765, the API under /v1, and its description at /docs. Each
@@ -69,10 +76,11 @@ def serve(folder: str, qdrant_port: int | None, **options: Any) -> None:
       memvec serve collections/ --qdrant 6333
       memvec serve collections/ --host 0.0.0.0 --key-file keys.json --allow-host example.org
     """  # noqa: D301 - click wants the character itself, not its name
-    from memvec.server import ServerSettings
+    from memvec.server import Limits, ServerSettings
     from memvec.server import serve as run
 
-    run(ServerSettings(Path(folder), **options), qdrant_port=qdrant_port)
+    settings = ServerSettings(Path(folder), limits=Limits.named(limits), **options)
+    run(settings, qdrant_port=qdrant_port)
 
 
 @click.group(cls=FlagGroup)

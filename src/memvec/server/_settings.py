@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from memvec import checks
 from memvec.errors import InvalidValueError
@@ -89,6 +91,37 @@ class Limits:
     collections: int = 256
     connections: int = 512
     key_checks: int = 4
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type == "float":
+                checks.real(value, one.name, "Limits", low=0.0, low_open=True)
+            else:
+                checks.integer(value, one.name, "Limits", minimum=int(one.name != "queued"))
+
+    @classmethod
+    def named(cls, given: Iterable[str]) -> Limits:
+        """Return the limits with some of them given by name.
+
+        Examples
+        --------
+        >>> Limits.named(["seconds=120", "vectors=500"]).seconds
+        120.0
+        """
+        kinds = {one.name: float if one.type == "float" else int for one in fields(cls)}
+        found: dict[str, Any] = {}
+        for text in given:
+            name, _, value = text.partition("=")
+            if name not in kinds:
+                expected = f"NAME=VALUE, where NAME is one of {', '.join(kinds)}"
+                raise checks.bad_value("limit", "memvec serve", expected, repr(text))
+            try:
+                found[name] = kinds[name](value)
+            except ValueError:
+                expected = f"a number after {name}="
+                raise checks.bad_value("limit", "memvec serve", expected, repr(text)) from None
+        return cls(**found)
 
 
 @dataclass(frozen=True)
