@@ -252,17 +252,15 @@ def design_tried_units(
     best = design_kmeans_units(config, shape, similarity, costs, law)
     if trials is None or law.share is None or config.member_words != "auto":
         return best
-    n_words = config.n_code_words(shape[1])
+    n_words, (units, least) = config.n_code_words(shape[1]), best
     for words in sorted({min(words, n_words) for words in (*_MORE_WORDS, n_words)}):
-        # Without whole codes and exact scores at all, would it be faster?
-        bare = replace(law, rest=0.0)
-        some = replace(config, member_words=words)
-        if words <= MEMBER_WORDS or (
-            design_kmeans_units(some, shape, similarity, costs, bare)[1] > best[1]
-        ):
+        some = replace(units, member_words=words)
+        # More words than that would not pay if they spared all whole codes and exact scores.
+        bare = design_kmeans_units(some, shape, similarity, costs, replace(law, rest=0.0))
+        if words <= MEMBER_WORDS or _time(bare) > least:
             continue
-        trial = trials.of(tried_config(some, shape, TRIED_SIZE))
-        tried = law.with_rest(trial, some, shape, costs)
+        trial = trials.of(tried_config(replace(config, member_words=words), shape, TRIED_SIZE))
+        tried = law.with_rest(trial, config, shape, costs)
         best = min(best, design_kmeans_units(some, shape, similarity, costs, tried), key=_time)
     return best
 
