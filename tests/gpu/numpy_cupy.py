@@ -5,6 +5,7 @@ another card than the current one, and a stream that goes on while another one m
 """
 
 import ctypes
+import math
 import threading
 import types
 
@@ -161,9 +162,15 @@ def copy(to, of, n_bytes, kind, stream):
 class OutOfMemoryError(MemoryError):
     """What CuPy raises where a card has no room."""
 
+    def __init__(self, size):
+        super().__init__(f"Out of memory allocating {size:,} bytes")
+        self._size = size
+
 
 class NumpyCupy(types.ModuleType):
     """NumPy under the name of CuPy; arrays that it makes are `ArrayOnCard`."""
+
+    largest = 1 << 40  # bytes of an array that there is room for
 
     def __init__(self):
         super().__init__("cupy")
@@ -179,6 +186,12 @@ class NumpyCupy(types.ModuleType):
 
     def get_default_memory_pool(self):
         return types.SimpleNamespace(free_bytes=lambda: 0, free_all_blocks=lambda: None)
+
+    def empty(self, shape, dtype=np.float64):
+        size = math.prod(np.atleast_1d(shape).tolist()) * np.dtype(dtype).itemsize
+        if size > self.largest:
+            raise OutOfMemoryError(size)
+        return on_card(np.empty(shape, dtype))
 
     def from_dlpack(self, array):
         with Device(array.__dlpack_device__()[1]):

@@ -15,7 +15,9 @@ from memvec.kernels import ANYTHING, N_STAGES
 DIM = 96
 #: Every layout that a card has to deal with.
 CONFIGS = {
-    "whole codes": IndexConfig(codes="balanced", unit_size=4, unit_words=2, member_words=2),
+    "whole codes": IndexConfig(
+        codes="balanced", levels=1, units_per_vector=1, unit_size=4, unit_words=2, member_words=2
+    ),
     "first words": IndexConfig(codes="balanced", unit_size=6, unit_words=1, member_words=1),
     "random units": IndexConfig(
         codes="balanced", assignment="random", unit_size=3, unit_words=2, member_words=1

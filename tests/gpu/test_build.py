@@ -9,6 +9,7 @@ from memvec import Index, IndexConfig
 from memvec.constructions import memory_vectors
 from memvec.errors import DeviceMemoryError, InvalidValueError
 from memvec.gpu import _truth
+from memvec.progress import listening
 
 
 @pytest.fixture
@@ -51,6 +52,16 @@ def test_build_that_does_not_fit_says_what_it_needs(card, monkeypatch):
     monkeypatch.setattr(numpy_card.Device, "mem_info", (1 << 20, 1 << 20))
     with pytest.raises(DeviceMemoryError, match=r"A build of this index needs .* GB are free"):
         build_cases.built("cuda")
+
+
+def test_build_states_what_memory_it_takes_before_it_takes_it(card, monkeypatch):
+    monkeypatch.setattr(numpy_card.Device, "mem_info", (6 << 30, 8 << 30))
+    told = []
+    with listening(lambda what, done, total: told.append((what, done))):
+        build_cases.built("cuda", dtype="int8")
+    stated = "building in up to 4.3 of 6.4 GB"
+    assert (told[0], told[-1]) == ((stated, 0), (stated, 1))
+    assert ("storing", 1500) in told
 
 
 def test_units_are_random_and_small_where_data_fills_few_dimensions(card):

@@ -123,8 +123,11 @@ def _parts(
     """Build what was designed."""
     made = design.config
     space = code_space(design.dim, made)
-    _check_memory(design, space, card)
-    with cupy().cuda.Device(card.number):
+    needed, free = build_bytes(design, space), card.free_memory()
+    if needed > free:
+        raise DeviceMemoryError("A build of this index", needed, free)
+    stated = f"building in up to {needed / 1e9:.1f} of {free / 1e9:.1f} GB"
+    with card.at_work("A build of this index"), progress_bar(stated, 1, progress) as advance:
         held, code_scale = _built(vectors, design, space, n_reserve, card, progress)
         cascade = FetchedCodes(held, space, design.similarity, code_scale)
         state, truth = cascade.units.fingerprint, CardTruth(held, progress)
@@ -133,6 +136,7 @@ def _parts(
         )
         source = CardSource(cascade, _moved(held, cascade))
         finish_work()
+        advance(1)
     return IndexParts(design, UnitSource(cascade), evidence, source)
 
 
@@ -198,17 +202,14 @@ def _whole(vectors: Any) -> Any:
     )
 
 
-def _check_memory(design: IndexDesign, space: CodeSpace, card: Card) -> None:
-    """Raise unless all of an index has room, before any of it is taken."""
+def build_bytes(design: IndexDesign, space: CodeSpace) -> int:
+    """Return how much of a card's memory a build takes at most."""
     code_bytes, dtype = code_bits(space.n_bits) // 8, np.dtype(design.dtype)
     a_row = stored_width(design.dim, design.dtype) * dtype.itemsize + 2 * code_bytes + 24
     if design.config.assignment == "kmeans":
         a_row += _SORTED_ROW
     n_rows, size = design.n_vectors, design.unit_size
-    needed = n_rows * a_row + n_rows // size * 2 * (code_bytes + 24) + _ON_THE_WAY
-    free = card.free_memory()
-    if needed > free:
-        raise DeviceMemoryError("A build of this index", needed, free)
+    return n_rows * a_row + n_rows // size * 2 * (code_bytes + 24) + _ON_THE_WAY
 
 
 def _built(

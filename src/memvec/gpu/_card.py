@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
-import numpy as np
-
 from memvec import checks
 from memvec.errors import DeviceError, DeviceMemoryError
 from memvec.gpu._compile import kept_kernel
@@ -25,6 +23,33 @@ from memvec.gpu._packages import (
 Way: TypeAlias = Literal["wgmma", "mma", "popcount"]
 #: The ways of a join: 1-bit products of warpgroups, of warps, or popcounts. All answer the same.
 WAYS: tuple[Way, ...] = get_args(Way)
+
+
+class AtWork:
+    """A context in which a card is current; what it has no memory for is named.
+
+    Parameters
+    ----------
+    card : Card
+    what : str
+        What is done, such as ``"A search"``.
+    """
+
+    __slots__ = ("_card", "_device", "_what")
+
+    def __init__(self, card: Card, what: str) -> None:
+        self._card, self._what = card, what
+        self._device = cupy().cuda.Device(card.number)
+
+    def __enter__(self) -> None:
+        self._device.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: Any, trace: Any) -> None:
+        self._device.__exit__(kind, error, trace)
+        if kind is not None and issubclass(kind, cupy().cuda.memory.OutOfMemoryError):
+            # Of one allocation, after CuPy gave back what it kept.
+            needed = int(getattr(error, "_size", 0))
+            raise DeviceMemoryError(self._what, needed, self._card.free_memory()) from None
 
 
 @dataclass(frozen=True)
@@ -61,15 +86,14 @@ class Card:
             return WAYS
         return WAYS[1:] if self.capability[0] == 8 else WAYS[2:]
 
+    def at_work(self, what: str) -> AtWork:
+        """Return a context in which the card is current, and lack of memory is named."""
+        return AtWork(self, what)
+
     def empty(self, what: str, shape: tuple[int, ...], dtype: Any) -> Any:
         """Return an array on the card; an error says what there is no memory for."""
-        xp = cupy()
-        try:
-            with xp.cuda.Device(self.number):
-                return xp.empty(shape, dtype)
-        except xp.cuda.memory.OutOfMemoryError:
-            needed = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-            raise DeviceMemoryError(what, needed, self.free_memory()) from None
+        with self.at_work(what):
+            return cupy().empty(shape, dtype)
 
     def free_memory(self) -> int:
         """Return how many bytes of the card's memory are free."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from memvec.errors import DeviceMemoryError
 from memvec.gpu._join import launch_join
 from memvec.gpu._members import launch_members
 from memvec.gpu._packages import cupy
@@ -16,7 +17,9 @@ from memvec.progress import progress_bar
 
 # Rows that are queries at the same time, at first; pairs that each step has room for.
 _ROWS, _MOST_ROWS = 1 << 16, 1 << 21
-_ROOM = 1 << 26
+_ROOM, _LEAST_ROOM = 1 << 26, 1 << 20
+# The last step, of three.
+_HITS = 2
 # Blocks of rows grow while they fill less than this share of the room.
 _FILLED = 4
 
@@ -65,10 +68,7 @@ def own_pairs(
     progress : bool, optional
         Show a bar; None shows it on a terminal.
     """
-    with (
-        cupy().cuda.Device(units.card.number),
-        progress_bar("joining", units.n_rows, progress) as advance,
-    ):
+    with progress_bar("joining", units.n_rows, progress) as advance:
         join = _Join(units, limits, similarity - MATCH_SLACK, allowed)
         start, size = 0, _ROWS
         while start < units.n_rows:
@@ -91,21 +91,38 @@ class _Join:
 
     def __init__(self, units: CardUnits, limits: Limits, lowest: float, allowed: Any) -> None:
         self._units, self._limits, self._lowest = units, limits, lowest
-        self._allowed = allowed
-        # Only rows before the last member of a unit can have a member behind them.
-        self._stops = units.units.ends - 1
-        self.make_room(_ROOM)
+        self._allowed, self._queues = allowed, list[Queue]()
+        with units.card.at_work("A join"):
+            # Only rows before the last member of a unit can have a member behind them.
+            self._stops = units.units.ends - 1
+        self._make_some_room()
 
     def make_room(self, room: int) -> None:
         """Make room for so many pairs at each step."""
         card, self.room = self._units.card, room
-        self._columns, self._members = Queue(card, room), Queue(card, room)
-        self._hits = Queue(card, room, scored=True)
+        self._queues.clear()  # given back first
+        self._queues += [Queue(card, room, scored=step == _HITS) for step in range(3)]
+
+    def _make_some_room(self) -> None:
+        """Make as much room as is usual, or less on a card that is nearly full."""
+        room = _ROOM
+        while True:
+            try:
+                return self.make_room(room)
+            except DeviceMemoryError:
+                if room <= _LEAST_ROOM:
+                    raise
+            room //= 8
 
     def run(self, start: int, stop: int) -> int:
         """Join some rows; return how many pairs a step had, beyond its room too."""
+        with self._units.card.at_work("A join"):
+            return self._run(start, stop)
+
+    def _run(self, start: int, stop: int) -> int:
         units, limits = self._units, self._limits
-        for queue in (self._columns, self._members, self._hits):
+        columns, members, hits = self._queues
+        for queue in self._queues:
             queue.clear()
         # Units before the first have no member behind any of the rows.
         ends = units.units.ends
@@ -114,26 +131,27 @@ class _Join:
             units.units.codes,
             units.columns[first:],
             limits.columns[first:],
-            self._columns,
+            columns,
             stops=self._stops[first:],
             row_range=(start, stop),
         )
-        n_candidates = self._columns.length()
+        n_candidates = columns.length()
         if n_candidates > self.room:
             return n_candidates
-        self._columns.entries[:n_candidates, 1] += first
-        given = units.units, limits.members, self._members
-        launch_members(units.units.codes, self._columns, *given, once=True)
+        columns.entries[:n_candidates, 1] += first
+        given = units.units, limits.members, members
+        launch_members(units.units.codes, columns, *given, once=True)
         rows = units.rows
-        launch_scores(rows, rows, self._members, self._lowest, self._hits, allowed=self._allowed)
-        return max(n_candidates, self._members.length())
+        launch_scores(rows, rows, members, self._lowest, hits, allowed=self._allowed)
+        return max(n_candidates, members.length())
 
     def found(self) -> OwnPairs:
         """Return the pairs of the rows that were joined last."""
-        n, places = self._hits.length(), self._units.rows.places
-        left, right = places[self._hits.entries[:n, 0]], self._hits.entries[:n, 1]
-        scores = self._hits.scores[:n]
-        if self._allowed is None:
-            return OwnPairs(left, right.copy(), scores.copy())
-        kept = self._allowed[left] > 0
-        return OwnPairs(left[kept], right[kept], scores[kept])
+        with self._units.card.at_work("A join"):
+            hits, places = self._queues[_HITS], self._units.rows.places
+            n = hits.length()
+            left, right, scores = places[hits.entries[:n, 0]], hits.entries[:n, 1], hits.scores[:n]
+            if self._allowed is None:
+                return OwnPairs(left, right.copy(), scores.copy())
+            kept = self._allowed[left] > 0
+            return OwnPairs(left[kept], right[kept], scores[kept])

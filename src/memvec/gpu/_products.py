@@ -72,7 +72,8 @@ def floors_of_best(
 ) -> Any:
     """Return for each query a similarity that its k nearest rows reach, and few others do.
 
-    The largest product of every eight rows is looked at; k of these are products of k rows.
+    The largest product of every eight rows is looked at; k of these are products of k rows. The
+    card must be the current one.
 
     Parameters
     ----------
@@ -88,26 +89,27 @@ def floors_of_best(
     xp, n_queries = cupy(), len(asked.data)
     n_allowed = len(rows.data) if allowed is None else int(xp.count_nonzero(allowed))
     together = 8 if n_allowed >= 8 * k else 1
-    with xp.cuda.Device(card.number):
-        queries = halves(asked, 0, n_queries, dim)[:n_queries]
-        best = xp.full((n_queries, k), -np.inf, dtype=np.float32)
-        for start in range(0, len(rows.data), ROWS_AT_ONCE):
-            stop = min(start + ROWS_AT_ONCE, len(rows.data))
-            products = (queries @ halves(rows, start, stop, dim).T)[:, : stop - start]
-            if allowed is not None:
-                products = xp.where(allowed[start:stop] > 0, products, np.float16(-np.inf))
-            whole = (stop - start) // together * together
-            largest = products[:, :whole].reshape(n_queries, -1, together).max(axis=2)
-            seen = xp.concatenate([best, largest, products[:, whole:]], axis=1)
-            best = xp.sort(seen.astype(np.float32), axis=1)[:, -k:]
-        # Of k rows the products are that large, and their scores less by one rounding at most.
-        return best[:, 0] - np.float32(rounding(dim))
+    queries = halves(asked, 0, n_queries, dim)[:n_queries]
+    best = xp.full((n_queries, k), -np.inf, dtype=np.float32)
+    for start in range(0, len(rows.data), ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, len(rows.data))
+        products = (queries @ halves(rows, start, stop, dim).T)[:, : stop - start]
+        if allowed is not None:
+            products = xp.where(allowed[start:stop] > 0, products, np.float16(-np.inf))
+        whole = (stop - start) // together * together
+        largest = products[:, :whole].reshape(n_queries, -1, together).max(axis=2)
+        seen = xp.concatenate([best, largest, products[:, whole:]], axis=1)
+        best = xp.sort(seen.astype(np.float32), axis=1)[:, -k:]
+    # Of k rows the products are that large, and their scores less by one rounding at most.
+    return best[:, 0] - np.float32(rounding(dim))
 
 
 def pairs_above(
     asked: CardRows, rows: CardRows, dim: int, similarity: Any, card: Card, *, allowed: Any = None
 ) -> Iterator[tuple[Any, Any]]:
     """Yield all pairs of a query and a row above a similarity, with their canonical scores.
+
+    The card must be the current one as long as pairs are asked for.
 
     Parameters
     ----------
@@ -127,34 +129,33 @@ def pairs_above(
     scores : cupy.ndarray of shape (n,), float64
     """
     xp, here = cupy(), rows._replace(places=None)
-    with xp.cuda.Device(card.number):
-        queries = halves(asked, 0, len(asked.data), dim)
-        levels = xp.full(len(queries), 2, dtype=np.float32)
-        levels[: len(asked.data)] = similarity
-        floors = levels - np.float32(MATCH_SLACK + rounding(dim))
-        each = getattr(similarity, "ndim", 0) > 0
-        lowest = float(levels.min() if each else similarity) - MATCH_SLACK
-        queue, hits = Queue(card, _ROOM), Queue(card, _ROOM, scored=True)
-        for start in range(0, len(rows.data), ROWS_AT_ONCE):
-            stop = min(start + ROWS_AT_ONCE, len(rows.data))
-            products = queries @ halves(rows, start, stop, dim).T
-            first, size = 0, len(asked.data)
-            while first < len(asked.data):
-                last = min(first + size, len(asked.data))
-                queue.clear()
-                hits.clear()
-                some = products[first:last], stop - start, floors[first:last]
-                launch_above(*some, start, queue)
-                if queue.length() > queue.capacity:
-                    size = max(1, queue.capacity // (stop - start))
-                    continue
-                scored = CardRows(asked.data[first:last], _part(asked.scales, first, last))
-                launch_scores(scored, here, queue, lowest, hits, allowed=allowed)
-                n = hits.length()
-                pairs = hits.entries[:n].copy()
-                pairs[:, 0] += first
-                yield pairs, hits.scores[:n].copy()
-                first = last
+    queries = halves(asked, 0, len(asked.data), dim)
+    levels = xp.full(len(queries), 2, dtype=np.float32)
+    levels[: len(asked.data)] = similarity
+    floors = levels - np.float32(MATCH_SLACK + rounding(dim))
+    each = getattr(similarity, "ndim", 0) > 0
+    lowest = float(levels.min() if each else similarity) - MATCH_SLACK
+    queue, hits = Queue(card, _ROOM), Queue(card, _ROOM, scored=True)
+    for start in range(0, len(rows.data), ROWS_AT_ONCE):
+        stop = min(start + ROWS_AT_ONCE, len(rows.data))
+        products = queries @ halves(rows, start, stop, dim).T
+        first, size = 0, len(asked.data)
+        while first < len(asked.data):
+            last = min(first + size, len(asked.data))
+            queue.clear()
+            hits.clear()
+            some = products[first:last], stop - start, floors[first:last]
+            launch_above(*some, start, queue)
+            if queue.length() > queue.capacity:
+                size = max(1, queue.capacity // (stop - start))
+                continue
+            scored = CardRows(asked.data[first:last], _part(asked.scales, first, last))
+            launch_scores(scored, here, queue, lowest, hits, allowed=allowed)
+            n = hits.length()
+            pairs = hits.entries[:n].copy()
+            pairs[:, 0] += first
+            yield pairs, hits.scores[:n].copy()
+            first = last
 
 
 def _part(scales: Any, first: int, last: int) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from memvec.errors import DeviceMemoryError
 from memvec.gpu._join import launch_join
 from memvec.gpu._members import launch_members
 from memvec.gpu._packages import cupy
@@ -159,14 +160,14 @@ def search_units(
     """
     rooms = Rooms() if rooms is None else rooms
     found, start, size = [], 0, QUERIES_AT_ONCE
-    steps = Steps(units, rooms.of(limits, min(size, len(asked))))
+    steps = _some_steps(units, rooms.of(limits, min(size, len(asked))))
     lowest = similarity - MATCH_SLACK
     while start < len(asked):
         some = asked.some(start, start + size)
         steps.clear()
         steps.launch(units, limits, some, lowest, allowed=allowed)
         counts = steps.counts.get()
-        grown = steps.grow(counts, _MOST_ROOM if len(some) > 1 else 1 << 40)
+        grown = _grown(steps, counts, len(some))
         if grown is None:
             rooms.saw(limits, len(some), counts)
             found.append(_matches(units, steps, counts, len(some)))
@@ -174,6 +175,24 @@ def search_units(
         elif not grown:
             size = -(-len(some) // 2)
     return Matches.stacked(found)
+
+
+def _some_steps(units: CardUnits, room: int) -> Steps:
+    """Return steps with as much room as there was before, or less on a card that is nearly full."""
+    try:
+        return Steps(units, room)
+    except DeviceMemoryError:
+        return Steps(units, min(room, _ROOM))
+
+
+def _grown(steps: Steps, counts: Any, n_queries: int) -> bool | None:
+    """Make room, as `Steps.grow`; several queries are shared out where the card has no more."""
+    if n_queries == 1:
+        return steps.grow(counts)
+    try:
+        return steps.grow(counts, _MOST_ROOM)
+    except DeviceMemoryError:
+        return False
 
 
 def _matches(units: CardUnits, steps: Steps, counts: Any, n_queries: int) -> Matches:

@@ -83,7 +83,7 @@ class CardSource(UnitSource):
                 allowed = ALL_ALLOWED
         if thresholds is None or thresholds.pass_everything:
             return self.compare_all(queries, similarity, threads, allowed)
-        with cupy().cuda.Device(self.moved.card.number):
+        with self.moved.card.at_work("A search"):
             limits = self._limits_of(thresholds)
             if len(queries) == 1 and not len(allowed) and self._one.answers(self.moved):
                 with self._lock:
@@ -114,9 +114,13 @@ class CardSource(UnitSource):
     def taken(self, queries: Any, name: str, where: str) -> Float32Array:
         """Return queries on the card, as `search` takes them."""
         vectors = self._units_by_codes.units.vectors
-        made = queries_on_card(
-            queries, name, where, dim=vectors.shape[1], dtype=vectors.dtype, card=self.moved.card
-        )
+        with self.moved.card.at_work("The batch"):
+            made = queries_on_card(
+                *(queries, name, where),
+                dim=vectors.shape[1],
+                dtype=vectors.dtype,
+                card=self.moved.card,
+            )
         return cast(Float32Array, made)
 
     def compare_all(
@@ -136,7 +140,7 @@ class CardSource(UnitSource):
         spent[:, N_COUNTS - 1] = n_allowed
         found = []
         with (
-            cupy().cuda.Device(self.moved.card.number),
+            self.moved.card.at_work("A search"),
             progress_bar("comparing", len(queries), progress) as advance,
         ):
             given = self._allowed_places(allowed)
@@ -160,7 +164,7 @@ class CardSource(UnitSource):
         spent = np.zeros((QUERIES_AT_ONCE, N_COUNTS), dtype=np.int64)
         spent[:, N_COUNTS - 1] = n_allowed
         found = []
-        with cupy().cuda.Device(self.moved.card.number):
+        with self.moved.card.at_work("A search"):
             given = self._allowed_places(allowed)
             for start in range(0, len(queries), queries_at_once(k)):
                 some = queries[start : start + queries_at_once(k)]
@@ -201,15 +205,16 @@ class CardSource(UnitSource):
     def _own_pairs(
         self, similarity: float, thresholds: Thresholds, allowed: BoolArray, progress: bool | None
     ) -> Iterator[Pairs]:
-        moved = self.moved
-        with cupy().cuda.Device(moved.card.number):
+        moved, xp = self.moved, cupy()
+        with moved.card.at_work("A join"):
             limits, given = self._limits_of(thresholds), self._allowed_places(allowed)
-            for found in own_pairs(moved, limits, similarity, allowed=given, progress=progress):
-                ids = cupy().sort(
-                    cupy().stack([moved.ids(found.left), moved.ids(found.right)]), axis=0
-                )
+        for found in own_pairs(moved, limits, similarity, allowed=given, progress=progress):
+            with moved.card.at_work("A join"):
+                ids = xp.sort(xp.stack([moved.ids(found.left), moved.ids(found.right)]), axis=0)
                 left, right = ids.get()
-                yield Pairs(left, right, found.scores.get().astype(np.float32))
+                scores = found.scores.get().astype(np.float32)
+            # The card of whoever reads the pairs is current again.
+            yield Pairs(left, right, scores)
 
     def asked(self, queries: Float32Array) -> Asked:
         """Return queries, unit rows, on the card."""
@@ -256,7 +261,7 @@ class CardSource(UnitSource):
 def source_on_card(source: UnitSource, device: str) -> CardSource:
     """Return the units of an index on a card."""
     card = find_card(device)
-    with cupy().cuda.Device(card.number):
+    with card.at_work("The index"):
         moved = units_on_card(source.cascade, card)
         finish_work()
     return CardSource(source.cascade, moved)

@@ -10,7 +10,14 @@ import numpy as np
 from memvec.evaluation import TopK
 from memvec.gpu._held import OnCard
 from memvec.gpu._packages import cupy
-from memvec.gpu._products import ROWS_AT_ONCE, halves, launch_above, pairs_above, rounding
+from memvec.gpu._products import (
+    QUERIES_AT_ONCE,
+    ROWS_AT_ONCE,
+    halves,
+    launch_above,
+    pairs_above,
+    rounding,
+)
 from memvec.gpu._queue import Queue
 from memvec.gpu._scores import CardRows, launch_scores, stored_width
 from memvec.gpu._search import in_order
@@ -20,9 +27,9 @@ from memvec.progress import progress_bar
 from memvec.types import Float32Array, IntArray
 
 _ROOM = 1 << 23
-# Queries that are compared at a time.
-_QUERIES = 1 << 11
 _NOWHERE = -1
+# Blocks of rows grow again while they fill less than this share of the room.
+_FILLED = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +50,26 @@ class CardTruth:
         """Return the k rows of highest canonical score; `exclude` is one row for each query."""
         ids = np.empty((len(queries), k), dtype=np.int64)
         scores = np.empty((len(queries), k), dtype=np.float32)
-        for start in range(0, len(queries), _QUERIES):
-            part = slice(start, start + _QUERIES)
+        for start in range(0, len(queries), QUERIES_AT_ONCE):
+            part = slice(start, start + QUERIES_AT_ONCE)
             own = None if exclude is None else exclude[part]
             ids[part], scores[part] = self._nearest(queries[part], k, own)
         return TopK(ids, scores)
 
     def above(self, queries: Float32Array, floor: float, exclude: IntArray | None) -> Matches:
         """Return everything above a similarity."""
-        held, xp = self.held, cupy()
+        held = self.held
         none = np.zeros((len(queries), N_COUNTS), dtype=np.int64)
-        with xp.cuda.Device(held.card.number):
-            rows_of, asked = self._rows_of_places(), self._stored(queries)
-            blocks = pairs_above(asked, held.rows, held.dim, floor, held.card)
-            parts = [
-                (pairs[:, 0].get(), rows_of[pairs[:, 1]].get(), scores.get())
-                for pairs, scores in blocks
-            ]
+        parts = []
+        with held.card.at_work("Ground truth"):
+            rows_of = self._rows_of_places()
+            for start in range(0, len(queries), QUERIES_AT_ONCE):
+                asked = self._stored(queries[start : start + QUERIES_AT_ONCE])
+                blocks = pairs_above(asked, held.rows, held.dim, floor, held.card)
+                parts += [
+                    (start + pairs[:, 0].get(), rows_of[pairs[:, 1]].get(), scores.get())
+                    for pairs, scores in blocks
+                ]
         owners, rows, scores = (np.concatenate(part) for part in zip(*parts, strict=True))
         found = in_order(owners, rows.astype(np.int64), scores, none)
         if exclude is None:
@@ -73,7 +83,7 @@ class CardTruth:
         card, rows = held.card, held.rows._replace(places=None)
         n_rows, slack = len(rows.data), rounding(held.dim)
         with (
-            xp.cuda.Device(card.number),
+            card.at_work("Ground truth"),
             progress_bar("ground truth", n_rows, self.progress) as advance,
         ):
             rows_of, asked = self._rows_of_places(), self._stored(queries)
@@ -92,8 +102,8 @@ class CardTruth:
                 floors = best.floors
                 launch_above(products[: len(queries)], stop - start, floors, start, queue)
                 launch_scores(asked, rows, queue, -2.0, hits)
-                n = hits.length()
-                if queue.length() > queue.capacity:  # like rows lie together
+                n, n_close = hits.length(), queue.length()
+                if n_close > queue.capacity:  # like rows lie together
                     size = max(8, size // 2)
                     continue
                 pairs, scores = hits.entries[:n], hits.scores[:n]
@@ -102,6 +112,8 @@ class CardTruth:
                 best.take(pairs[other, 0], found[other], scores[other], slack)
                 advance(stop - start)
                 start = stop
+                if _FILLED * n_close < queue.capacity:
+                    size = min(2 * size, ROWS_AT_ONCE)
             return best.result()
 
     def _stored(self, queries: Float32Array) -> CardRows:
