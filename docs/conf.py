@@ -1,5 +1,7 @@
 """How Sphinx builds the pages: ``make docs``."""
 
+import inspect
+import re
 import sys
 from importlib import metadata
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 from command_reference import reference
+from docutils import nodes
 
 project = "memvec"
 author = "The memvec authors"
@@ -31,7 +34,7 @@ html_copy_source = False
 html_show_sphinx = False
 html_show_copyright = False
 
-autodoc_default_options = {"members": True, "show-inheritance": False}
+autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 # What the documented rooms import of the extras, which the site is built without.
 autodoc_mock_imports = [
@@ -51,9 +54,29 @@ def add_commands(app: Any, name: str, source: list[str]) -> None:
         source[0] += f"\n{reference()}\n"
 
 
-def with_dashes(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    """Set dashes between names and texts, where napoleon writes two hyphens."""
-    lines[:] = [line.replace(" -- ", " – ", 1) for line in lines]
+def restore_properties(
+    app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]
+) -> None:
+    """Undo what napoleon makes of properties: the text before a colon would be their type."""
+    if what == "property":
+        lines[:] = [*inspect.cleandoc(thing.__doc__ or "").splitlines(), ""]
+
+
+def set_dashes(app: Any, doctree: nodes.document) -> None:
+    """Set dashes between names and texts, where fields have two hyphens."""
+    for text in list(doctree.findall(nodes.Text)):
+        if text.startswith((" -- ", ") -- ")) and isinstance(
+            text.parent, (nodes.paragraph, nodes.inline)
+        ):
+            text.parent.replace(text, nodes.Text(text.replace(" -- ", " – ", 1)))
+
+
+def without_constructor(
+    app: Any, what: str, name: str, thing: Any, options: Any, arguments: str, returned: str
+) -> tuple[str, str] | None:
+    """Leave out the constructor of a class that users make otherwise, as its docstring says."""
+    made = what == "class" and re.search(r"[Mm]ade by (:\w+:)?`[^`]", thing.__doc__ or "")
+    return ("", "") if made else None
 
 
 def outdated_pages(app: Any, *_: Any) -> list[str]:
@@ -64,5 +87,7 @@ def outdated_pages(app: Any, *_: Any) -> list[str]:
 def setup(app: Any) -> None:
     """Connect what the pages are made of besides their files."""
     app.connect("source-read", add_commands)
-    app.connect("autodoc-process-docstring", with_dashes, priority=900)  # after napoleon
+    app.connect("autodoc-process-docstring", restore_properties, priority=900)  # after napoleon
+    app.connect("doctree-read", set_dashes)
+    app.connect("autodoc-process-signature", without_constructor)
     app.connect("env-get-outdated", outdated_pages)
