@@ -21,7 +21,7 @@ import numpy as np
 
 from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
-from memvec.guarantee._cascade import Cascade, joint_shares
+from memvec.guarantee._cascade import Cascade, joint_shares, seen_by_stages
 from memvec.guarantee._cells import Cells, lower_end
 from memvec.guarantee._certificate import Certificate, Level
 from memvec.guarantee._evidence import LARGEST_K, Evidence, lowest_known
@@ -393,7 +393,8 @@ class Calibration:
             vectors = cascade.vectors
             for start, stop in blocks(len(vectors), _COPIES_BLOCK):
                 rows = np.arange(start, stop)
-                scores, slopes = cascade.see(vectors[start:stop], rows - start, rows)
+                pairs = vectors[start:stop], rows - start, rows
+                scores, slopes = seen_by_stages(cascade, *pairs, 1.0)
                 most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
         return most + _ROUNDING
 

@@ -10,6 +10,9 @@ import numpy as np
 from memvec.kernels import StoredRows
 from memvec.types import Float32Array, Float64Array, IntArray
 
+# Sums of float32, in another order than that of the search.
+_ROUNDING = 1e-2
+
 
 def joint_shares(cascades: Sequence[Cascade]) -> Float64Array:
     """Return how the stages of several cascades share the matches that are missed, as one.
@@ -20,6 +23,25 @@ def joint_shares(cascades: Sequence[Cascade]) -> Float64Array:
     shares = np.max([cascade.stage_shares for cascade in cascades], axis=0)
     total = shares.sum()
     return np.asarray(shares / total if total > 1 + 1e-9 else shares)
+
+
+def seen_by_stages(
+    cascade: Cascade,
+    queries: Float32Array,
+    query_of: IntArray,
+    row_of: IntArray,
+    cosines: Float64Array | float,
+) -> tuple[Float32Array, Float32Array]:
+    """Return what each stage sees of pairs of known cosines, as scores and slopes.
+
+    What a stage stops whatever the thresholds has a score of minus infinity: no slack is enough.
+    """
+    scores, slopes = cascade.see(queries, query_of, row_of)
+    most = cascade.most_deviations
+    if np.isfinite(most).any():
+        at = np.broadcast_to(np.asarray(cosines, dtype=np.float64), len(scores))
+        scores[at[:, np.newaxis] * slopes - scores > most - _ROUNDING] = -np.inf
+    return scores, slopes
 
 
 class Cascade(Protocol):
@@ -44,6 +66,13 @@ class Cascade(Protocol):
     @property
     def most_slack(self) -> Float64Array:
         """The slack of each stage beyond which no match is lost, as far as it is known."""
+
+    @property
+    def most_deviations(self) -> Float64Array:
+        """How far below the similarity asked for a stage lets anything pass, in units of slack.
+
+        It is infinite where thresholds alone decide.
+        """
 
     @property
     def least_slopes(self) -> Float64Array:

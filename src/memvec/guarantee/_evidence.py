@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from memvec.evaluation import TopK, exact_range, exact_top_k
-from memvec.guarantee._cascade import Cascade
+from memvec.guarantee._cascade import Cascade, seen_by_stages
 from memvec.guarantee._cells import sizes_of_strata
 from memvec.guarantee._certificate import EvidenceSource
 from memvec.guarantee._null_law import NullLaw
@@ -224,10 +224,11 @@ def _table_of(
     sizes = np.array([len(one.rows) for one in found])
     query_of = np.repeat(np.arange(len(queries)), sizes)
     row_of = np.concatenate([one.rows for one in found])
-    seen, slopes = cascade.see(queries, query_of, row_of)
+    cosines = np.concatenate([one.cosines for one in found]).astype(np.float64)
+    seen, slopes = seen_by_stages(cascade, queries, query_of, row_of, cosines)
     return CalibrationTable(
         queries=query_of,
-        cosines=np.concatenate([one.cosines for one in found]).astype(np.float64),
+        cosines=cosines,
         ranks=np.concatenate([one.ranks for one in found]),
         keys=cascade.keys[row_of],
         copies=np.concatenate([one.copies for one in found]),

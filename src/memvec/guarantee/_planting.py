@@ -10,7 +10,7 @@ import numpy as np
 from memvec import checks
 from memvec.cache import Cache
 from memvec.guarantee._bounds import Rule
-from memvec.guarantee._cascade import Cascade
+from memvec.guarantee._cascade import Cascade, seen_by_stages
 from memvec.guarantee._table import CalibrationTable
 from memvec.kernels import StoredRows, blocks
 from memvec.types import Float32Array, Float64Array, IntArray
@@ -74,7 +74,8 @@ def planted_table(
     for cascade, count in zip(cascades, shares.tolist(), strict=True):
         chosen = rng.integers(len(cascade.vectors), size=count)
         queries = _planted_queries(cascade.vectors, chosen, similarity, rng)
-        scores, slopes = cascade.see(queries, np.arange(count), chosen)
+        seen = cascade, queries, np.arange(count), chosen
+        scores, slopes = seen_by_stages(*seen, similarity)
         tables.append(
             CalibrationTable(
                 np.arange(first, first + count),

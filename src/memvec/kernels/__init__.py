@@ -16,7 +16,13 @@ from memvec.kernels._cascade import (
 from memvec.kernels._code_tests import CodeTests
 from memvec.kernels._codes import WORD, balance_rows, disagreement, encode_rows, quantise_query
 from memvec.kernels._cuda import cuda_source
-from memvec.kernels._fine import encode_fine, fine_limit, fine_queries, members_by_fine_codes
+from memvec.kernels._fine import (
+    MOST_DEVIATIONS,
+    encode_fine,
+    fine_limit,
+    fine_queries,
+    members_by_fine_codes,
+)
 from memvec.kernels._lines import stage_lines
 from memvec.kernels._nearby import nearest_of_groups, second_of_units
 from memvec.kernels._nearest import try_units
@@ -65,6 +71,7 @@ __all__ = [
     "FINE_STAGE",
     "GROUP_STAGE",
     "MATCH_SLACK",
+    "MOST_DEVIATIONS",
     "N_COUNTS",
     "N_STAGES",
     "PREFIX_STAGE",

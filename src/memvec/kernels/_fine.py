@@ -25,9 +25,10 @@ _AHEAD = 16
 _LINE = 64
 # A query's entries are whole numbers of at most this magnitude; sums of products stay below 2³⁰.
 _LARGEST_ENTRY, _LARGEST_SUM = 127, 2**30
-# Beyond what the noise of a code ever is, in standard deviations: a Gaussian exceeds it once in a
-# thousand million.
-_MOST_DEVIATIONS = np.float32(6.0)
+# Estimates so many standard deviations below the similarity that is asked for fail, whatever the
+# thresholds: the noise of a code exceeds that once in a thousand million. Calibration counts a
+# match with more noise as missed.
+MOST_DEVIATIONS = np.float32(6.0)
 
 
 @inner_exact_kernel
@@ -149,14 +150,14 @@ def fine_product(codes, row, entries, offset):
 def fine_limit(slack, tested_at, noise, step, similarity):
     """Return the lowest estimate that passes by any line of thresholds, in entries of a query.
 
-    Lines may test far below the similarity that is asked for, as tests of units need it. No noise
-    of a fine code takes a match down there: its estimate is never less than six deviations below.
+    Lines may test far below the similarity that is asked for, as tests of units need it. The noise
+    of a fine code takes no match down there, so that what is lower fails.
     """
     limit = tested_at[0] - slack[0] * noise
     for line in range(1, slack.shape[0]):
         other = tested_at[line] - slack[line] * noise
         limit = other if other < limit else limit
-    least = np.float32(similarity) - _MOST_DEVIATIONS * noise
+    least = np.float32(similarity) - MOST_DEVIATIONS * noise
     if limit > -np.inf and limit < least:
         limit = least
     return limit * step

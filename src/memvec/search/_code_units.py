@@ -18,6 +18,7 @@ from memvec.kernels import (
     CODE_STAGE,
     FINE_STAGE,
     GROUP_STAGE,
+    MOST_DEVIATIONS,
     N_STAGES,
     PREFIX_STAGE,
     STAGES_BEFORE_FINE,
@@ -169,6 +170,14 @@ class CodeUnits:
         of_codes = _MOST_CODE_SLACK if bounded else np.inf
         of_first_words = np.inf if self.centring else of_codes
         return np.array([np.inf, np.inf, of_first_words, of_codes, _MOST_CODE_SLACK])
+
+    @property
+    def most_deviations(self) -> Float64Array:
+        """Fine codes stop what is far below the similarity asked for, whatever the thresholds."""
+        most = np.full(N_STAGES, np.inf)
+        if len(self.fine):
+            most[FINE_STAGE] = MOST_DEVIATIONS
+        return most
 
     @cached_property
     def least_slopes(self) -> Float64Array:

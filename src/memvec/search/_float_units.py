@@ -80,6 +80,11 @@ class FloatUnits:
         return np.array([np.inf])
 
     @property
+    def most_deviations(self) -> Float64Array:
+        """Thresholds alone decide."""
+        return np.array([np.inf])
+
+    @property
     def least_slopes(self) -> Float64Array:
         """The least a/σ of a unit, for the one stage there is."""
         return np.array([(self.units.means / self.spreads).min(initial=np.inf)])
