@@ -126,6 +126,19 @@ def test_columns_of_pandas_are_accepted():
     np.testing.assert_array_equal(checks.matrix(column, "v", "f"), ROWS)
 
 
+def test_frames_of_one_column_of_rows_are_accepted():
+    frame = objects([objects([row])[0] for row in ROWS])[:, np.newaxis]
+    np.testing.assert_array_equal(checks.matrix(Column(frame), "v", "f"), ROWS)
+    with pytest.raises(InvalidTypeError, match="dtype object"):
+        checks.matrix(np.hstack([frame, frame]), "v", "f")
+
+
+def test_iterators_are_refused_with_what_takes_them():
+    text = "Got a generator; Collection.add takes vectors block by block, instead"
+    with pytest.raises(InvalidTypeError, match=text):
+        checks.matrix((row for row in ROWS), "v", "f")
+
+
 def test_columns_of_polars_are_accepted():
     polars = pytest.importorskip("polars")
     for column in (polars.Series(ROWS), polars.Series(ROWS.tolist())):

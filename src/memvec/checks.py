@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import operator
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any, SupportsIndex, TypeAlias, TypeVar, cast
@@ -191,6 +191,9 @@ def matrix(value: object, name: str, where: str, *, dim: int | None = None) -> F
 def numbers(value: object, name: str, where: str) -> FloatArray:
     """Return `value` as a float array of any shape, copying only to cast; see `matrix`."""
     expected = "an array of real numbers"
+    if isinstance(value, Iterator):
+        got = f"a {type(value).__name__}; Collection.add takes vectors block by block,"
+        raise bad_type(name, where, expected, got)
     try:
         array = _as_array(value)
     except (TypeError, ValueError, BufferError, RuntimeError) as error:
@@ -198,6 +201,8 @@ def numbers(value: object, name: str, where: str) -> FloatArray:
     # Before it is lost without a word: a plain array has no mask.
     _refuse_masked(array, value, name, where)
     array = np.asarray(array)
+    if array.dtype.kind == "O" and array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]  # a frame of one column, of rows
     if array.dtype.kind == "O" and array.ndim == 1 and len(array):
         array = _stacked(array, name, where)
     if array.dtype.kind == "f":

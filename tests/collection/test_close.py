@@ -71,7 +71,7 @@ def test_closed_collection_refuses_everything(path, vectors, read_only):
             call(collection, vectors[:2])
         assert isinstance(caught.value, InvalidValueError), name
     assert collection.dim == collection.settings.dim == DIM
-    assert repr(collection).endswith("50 items of dimension 8, 1 segments, 10 waiting; closed)")
+    assert repr(collection).endswith("50 items of dimension 8, 1 segment, 10 waiting; closed)")
 
 
 def mapped(path):

@@ -18,6 +18,7 @@ from collection.faults import make_template
 from collection.test_links import snapshot
 from collection.test_packing import packed
 from memvec.collection import _catalog, _checksums, check_collection, repair_collection
+from memvec.collection._calibration import checked_table
 from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.guarantee import CalibrationTable
@@ -344,8 +345,9 @@ def test_forged_calibration_is_refused(folder, name):
         rows = connection.execute("SELECT segment, source, rows FROM calibration").fetchall()
         assert rows
         for segment, source, blob in rows:
-            columns = unpacked_arrays(uncompressed(blob))
+            table = checked_table(blob).table
             names = [field.name for field in fields(CalibrationTable)]
+            columns = [getattr(table, column) for column in names]  # as older versions pack them
             place = names.index(name)
             columns[place] = CALIBRATION[name](columns[place])
             if name == "scores":
@@ -364,6 +366,31 @@ def test_forged_calibration_is_refused(folder, name):
     assert repair.n_lost == 0
     assert check_collection(folder).ok
     memvec.open(folder).close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda columns: columns[:-2],
+        lambda columns: [*columns, columns[-1], columns[-1]],
+        lambda columns: [columns[0][:-1], *columns[1:]],
+        lambda columns: [columns[0], columns[1].astype(np.float32), *columns[2:]],
+        lambda columns: [*columns[:3], columns[3] - 100, *columns[4:]],
+        lambda columns: [*columns[:2], columns[2][:-1], *columns[3:]],
+    ],
+)
+def test_forged_narrow_calibration_is_refused(folder, change):
+    def act(connection):
+        rows = connection.execute("SELECT segment, source, rows FROM calibration").fetchall()
+        for segment, source, blob in rows:
+            forged = compressed(packed(*change(unpacked_arrays(uncompressed(blob)))))
+            row = [forged, f"{zlib.crc32(forged):08x}", segment, source]
+            sql = "UPDATE calibration SET rows = ?, crc32 = ? WHERE segment = ? AND source = ?"
+            connection.execute(sql, row)
+
+    forge(folder, act)
+    with pytest.raises(CorruptIndexError, match="calibration"):
+        memvec.open(folder)
 
 
 def test_items_without_vectors_keep_segments_from_being_removed(folder):

@@ -117,7 +117,7 @@ def test_stats_count_what_is_there(collection, vectors):
     assert stats.segment_sizes == (98,)
     assert stats.segment_bytes > 98 * DIM * 4
     assert stats.change == 5
-    assert repr(collection) == "Collection(106 items of dimension 8, 1 segments, 9 waiting)"
+    assert repr(collection) == "Collection(106 items of dimension 8, 1 segment, 9 waiting)"
 
 
 json_values = st.recursive(

@@ -9,7 +9,7 @@ import pytest
 from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import CorruptIndexError
-from memvec.index._saved_table import wide_columns
+from memvec.index._files import _with_wide_columns
 from memvec.index._validity import UNSUMMED
 from memvec.storage import disk, open_folder, write_folder
 
@@ -49,7 +49,7 @@ def saved(tmp_path_factory):
 def forged(saved, folder, change, kind="codes"):
     """Save an index again after a change of its arrays and settings."""
     arrays, meta = open_folder(saved / kind)
-    arrays = {name: np.array(array) for name, array in wide_columns(arrays).items()}
+    arrays = {name: np.array(array) for name, array in _with_wide_columns(arrays).items()}
     change(arrays, meta)
     write_folder(folder, arrays, meta)
     return folder
@@ -164,7 +164,7 @@ def test_array_that_contradicts_the_others_is_refused(saved, tmp_path, change, t
 
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_every_array_of_another_shape_or_type_is_refused(saved, tmp_path, kind):
-    arrays = wide_columns(open_folder(saved / kind)[0])
+    arrays = _with_wide_columns(open_folder(saved / kind)[0])
     names = list(arrays)
     assert {"vectors", "keys", "offsets"} <= set(names)
     # How many of these there are is told by no other array.

@@ -21,13 +21,16 @@ from memvec.collection._checksums import crc_text
 from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.collection._segment import Segment
 from memvec.errors import CorruptIndexError
-from memvec.guarantee import CalibrationTable
+from memvec.guarantee import STAGES, CalibrationTable, narrow_columns, wide_columns
 from memvec.types import BoolArray, IntArray
 
 # Strangers that are asked of a new segment, and the new ones of all others: the lowest of so many
 # living rows. So sealing costs in proportion to what is sealed. More than a sample holds: a fifth
 # of a collection may be deleted before its sample shrinks.
 _ASKED = 2500
+
+# The order in a packed table; copies may be missing.
+_COLUMNS = (STAGES, "queries", "cosines", "ranks", "keys", "scores", "slopes", "copies")
 
 # Of unit rows in float32: beyond 1 by rounding alone.
 _LARGEST_COSINE = 1.001
@@ -190,18 +193,22 @@ def checked_table(blob: bytes) -> PackedTable:
 
 
 def _packed(table: CalibrationTable) -> bytes:
-    stream = io.BytesIO()
-    for field in fields(table):
-        # Stage by stage: columns of the like compress better.
-        np.save(stream, np.asfortranarray(getattr(table, field.name)), allow_pickle=False)
+    stream, columns = io.BytesIO(), narrow_columns(table)
+    for name in _COLUMNS:
+        if name in columns:
+            # Stage by stage: columns of the like compress better.
+            np.save(stream, np.asfortranarray(columns[name]), allow_pickle=False)
     return compressed(stream.getvalue())
 
 
 def _unpacked(blob: bytes) -> CalibrationTable:
     arrays = unpacked_arrays(uncompressed(blob))
-    if len(arrays) != len(fields(CalibrationTable)):
+    # Tables packed by older versions begin with another column, and have all as they are read.
+    is_narrow = bool(arrays) and arrays[0].dtype == np.uint8
+    names = _COLUMNS if is_narrow else tuple(field.name for field in fields(CalibrationTable))
+    if not len(names) - is_narrow <= len(arrays) <= len(names):
         raise ValueError(f"it has {len(arrays)} columns")
-    table = CalibrationTable(*arrays)
+    table = CalibrationTable(**wide_columns(dict(zip(names, arrays, strict=False))))
     _check_columns(table)
     return table.with_all_stages()
 

@@ -802,8 +802,8 @@ class Collection:
             return f"{self._was[:-1]}; closed)"
         state = self._store.state
         return (
-            f"Collection({state.n_items} items of dimension {self.dim}, "
-            f"{len(state.segments)} segments, {state.waiting.n_alive} waiting)"
+            f"Collection({checks.counted(state.n_items, 'item')} of dimension {self.dim}, "
+            f"{checks.counted(len(state.segments), 'segment')}, {state.waiting.n_alive:,} waiting)"
         )
 
     def _rows(self, queries: ArrayLike, caller: str, name: str = "queries") -> Float32Array:

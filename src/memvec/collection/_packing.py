@@ -14,7 +14,7 @@ import numpy as np
 
 _ARRAY = b"\x93NUMPY"
 _HEADER = re.compile(
-    rb"\x93NUMPY\x01\x00(..)\{'descr': '(<[if][48])', 'fortran_order': (False|True), "
+    rb"\x93NUMPY\x01\x00(..)\{'descr': '(<[if][48]|<i2|\|u1)', 'fortran_order': (False|True), "
     rb"'shape': \(([0-9]{1,12}),(?: ([0-9]{1,6}))?\), \} *\n",
     re.DOTALL,
 )

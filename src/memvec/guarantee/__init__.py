@@ -20,6 +20,7 @@ from memvec.guarantee._known_ranks import known_ranks
 from memvec.guarantee._live import LiveRate
 from memvec.guarantee._measurement import Asked, Health, Measurement
 from memvec.guarantee._monitor import NOTHING_CHOSEN, Chosen, Monitor, Watched
+from memvec.guarantee._narrow_columns import STAGES, narrow_columns, wide_columns
 from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._null_law import NullLaw, Significance, significance, uniform_tail
 from memvec.guarantee._plan import Plan, complete_plan
@@ -35,6 +36,7 @@ __all__ = [
     "NOTHING_CHOSEN",
     "RESERVE_SHARE",
     "SOLVED",
+    "STAGES",
     "Asked",
     "Calibration",
     "CalibrationTable",
@@ -81,6 +83,7 @@ __all__ = [
     "lower_limit",
     "lowest_cosine",
     "lowest_known",
+    "narrow_columns",
     "planted_end",
     "reserve_size",
     "significance",
@@ -88,4 +91,5 @@ __all__ = [
     "uniform_tail",
     "upper_end",
     "upper_limit",
+    "wide_columns",
 ]

@@ -13,12 +13,19 @@ import numpy as np
 from memvec import checks
 from memvec.codes import CodeSpace, FineCodes, Projection
 from memvec.errors import CorruptIndexError
-from memvec.guarantee import CalibrationTable, Evidence, KeptRanges, NullLaw, SolvedPlans
+from memvec.guarantee import (
+    CalibrationTable,
+    Evidence,
+    KeptRanges,
+    NullLaw,
+    SolvedPlans,
+    narrow_columns,
+    wide_columns,
+)
 from memvec.index._config import IndexConfig
 from memvec.index._parts import IndexParts
 from memvec.index._saved_settings import checked_evidence, saved_codes, saved_design
-from memvec.index._saved_table import narrow_columns, wide_columns
-from memvec.index._validity import ROW_SCALES, UNSUMMED, check_arrays, has_table
+from memvec.index._validity import CALIBRATION, ROW_SCALES, UNSUMMED, check_arrays, has_table
 from memvec.kernels import StoredRows
 from memvec.search import (
     SHIFT_ARRAYS,
@@ -103,7 +110,7 @@ def contents_of(parts: IndexParts) -> tuple[dict[str, Any], dict[str, Any]]:
     meta["evidence"] = evidence | {"null_dimension": law.dimension, "table": None}
     if table is not None:
         meta["evidence"]["table"] = table.checksum
-        arrays |= narrow_columns(table)
+        arrays |= {f"{CALIBRATION}{name}": column for name, column in narrow_columns(table).items()}
     return arrays, meta
 
 
@@ -152,7 +159,7 @@ def assembled(arrays: dict[str, Any], meta: dict[str, Any]) -> IndexParts:
     has_codes = design.config.codes != "none"
     codes = saved_codes(meta.get("codes"), design.config, design.dim) if has_codes else None
     settings = checked_evidence(meta.get("evidence"))
-    arrays = wide_columns(arrays)
+    arrays = _with_wide_columns(arrays)
     check_arrays(arrays, design)
     projection = None
     if design.config.projects:
@@ -192,6 +199,18 @@ def _fine_of(arrays: dict[str, Any], bits: int) -> FineCodes:
         return FineCodes.none()
     held = {name.removeprefix(_FINE): arrays[name] for name in FINE_ARRAYS}
     return FineCodes(bits=bits, **held)
+
+
+def _with_wide_columns(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays with the calibration as it is read, however it was saved."""
+    columns = {
+        name.removeprefix(CALIBRATION): array
+        for name, array in arrays.items()
+        if name.startswith(CALIBRATION)
+    }
+    others = {name: array for name, array in arrays.items() if not name.startswith(CALIBRATION)}
+    wide = wide_columns(columns).items()
+    return others | {f"{CALIBRATION}{name}": column for name, column in wide}
 
 
 def _evidence_of(arrays: dict[str, Any], settings: dict[str, Any]) -> Evidence:

@@ -907,7 +907,11 @@ class Index:
         return self.design.n_vectors
 
     def __repr__(self) -> str:
-        return f"Index({len(self)} vectors of dimension {self.dim}, {len(self.unit_sizes)} units)"
+        vectors, units = len(self), len(self.unit_sizes)
+        return (
+            f"Index({checks.counted(vectors, 'vector')} of dimension {self.dim}, "
+            f"{checks.counted(units, 'unit')})"
+        )
 
     def _repr_html_(self) -> str:
         made = self.design

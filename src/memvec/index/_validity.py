@@ -25,11 +25,11 @@ from memvec.search import SHIFT_ARRAYS
 Arrays: TypeAlias = Mapping[str, np.ndarray[Any, np.dtype[Any]]]
 _Form: TypeAlias = tuple[type[np.generic], tuple[int, ...]]
 
-_CALIBRATION = "calibration_"
+CALIBRATION = "calibration_"
 # 1/‖row‖ of rows that are not stored as unit rows.
 ROW_SCALES = "row_scales"
 # The columns of the calibration table, which has a checksum of its own in the settings.
-_COLUMNS = tuple(f"{_CALIBRATION}{field.name}" for field in dataclasses.fields(CalibrationTable))
+_COLUMNS = tuple(f"{CALIBRATION}{field.name}" for field in dataclasses.fields(CalibrationTable))
 # Opening an index compares the checksums of all files but these. The first five hold nearly all
 # bytes: the vectors, the codes and first words of each of them, and the memory vectors, up to one
 # for every few vectors. None of their values is a place. A bit that flips in them can change what
@@ -66,14 +66,14 @@ class _Sizes:
             n_tested=_length(arrays, "unit_vectors"),
             n_groups=_length(arrays, "group_vectors"),
             n_slots=_length(arrays, "run_rows") if two_homes else design.n_vectors,
-            n_pairs=_length(arrays, f"{_CALIBRATION}queries") if has_table(arrays) else 0,
+            n_pairs=_length(arrays, f"{CALIBRATION}queries") if has_table(arrays) else 0,
             two_homes=two_homes,
         )
 
 
 def has_table(arrays: Arrays) -> bool:
     """Tell whether an index was saved with calibration queries."""
-    return f"{_CALIBRATION}queries" in arrays
+    return f"{CALIBRATION}queries" in arrays
 
 
 def check_arrays(arrays: Arrays, design: IndexDesign) -> None:
@@ -125,7 +125,7 @@ def _forms(sizes: _Sizes, arrays: Arrays, design: IndexDesign) -> dict[str, _For
 
 def _n_stages(arrays: Arrays, design: IndexDesign) -> int:
     """Return the stages that a calibration must have; one without fine codes may be older."""
-    scores = _held(arrays, f"{_CALIBRATION}scores")
+    scores = _held(arrays, f"{CALIBRATION}scores")
     is_older = design.config.member_bits == 1 and scores.shape[1:] == (STAGES_BEFORE_FINE,)
     return STAGES_BEFORE_FINE if is_older else N_STAGES
 
@@ -184,7 +184,7 @@ def _table_forms(sizes: _Sizes, n_stages: int) -> dict[str, _Form]:
         "scores": (np.float32, (sizes.n_pairs, n_stages)),
         "slopes": (np.float32, (sizes.n_pairs, n_stages)),
     }
-    return {f"{_CALIBRATION}{name}": form for name, form in forms.items()}
+    return {f"{CALIBRATION}{name}": form for name, form in forms.items()}
 
 
 def _check_units(arrays: Arrays, sizes: _Sizes) -> None:
@@ -234,18 +234,18 @@ def _check_table(arrays: Arrays, sizes: _Sizes) -> None:
     """Check that the pairs of each query stand together, rising from rank 0, and name vectors."""
     if not sizes.n_pairs:
         raise ValueError("the calibration has no pairs.")
-    queries, ranks = arrays[f"{_CALIBRATION}queries"], arrays[f"{_CALIBRATION}ranks"]
-    _check_range(arrays, f"{_CALIBRATION}queries", 0, np.iinfo(np.int64).max)
+    queries, ranks = arrays[f"{CALIBRATION}queries"], arrays[f"{CALIBRATION}ranks"]
+    _check_range(arrays, f"{CALIBRATION}queries", 0, np.iinfo(np.int64).max)
     if (queries[1:] < queries[:-1]).any():
-        raise ValueError(f"array '{_CALIBRATION}queries' is not in rising order.")
+        raise ValueError(f"array '{CALIBRATION}queries' is not in rising order.")
     # A pair may stand for several, so that ranks leave some out.
     begins = np.append(True, queries[1:] != queries[:-1])
     rises = np.append(True, ranks[1:] > ranks[:-1])
     if not np.where(begins, ranks == 0, rises).all():
-        raise ValueError(f"array '{_CALIBRATION}ranks' does not rise from 0 for each query.")
-    _check_range(arrays, f"{_CALIBRATION}keys", 0, sizes.n_vectors)
-    _check_range(arrays, f"{_CALIBRATION}cosines", -_MOST_COSINE, _MOST_COSINE)
-    _check_range(arrays, f"{_CALIBRATION}copies", 0, sizes.n_vectors + 1)
+        raise ValueError(f"array '{CALIBRATION}ranks' does not rise from 0 for each query.")
+    _check_range(arrays, f"{CALIBRATION}keys", 0, sizes.n_vectors)
+    _check_range(arrays, f"{CALIBRATION}cosines", -_MOST_COSINE, _MOST_COSINE)
+    _check_range(arrays, f"{CALIBRATION}copies", 0, sizes.n_vectors + 1)
 
 
 def _check_numbers(arrays: Arrays, sizes: _Sizes) -> None:
@@ -264,7 +264,7 @@ def _check_numbers(arrays: Arrays, sizes: _Sizes) -> None:
 def _finite(arrays: Arrays, sizes: _Sizes) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
     names = ("means", "variances", "group_vectors", "null_cosines", ROW_SCALES)
     of_codes = ("flips", "unit_scales", "code_scales", "projection_mean", "projection_basis")
-    of_table = (f"{_CALIBRATION}{name}" for name in ("cosines", "copies", "slopes"))
+    of_table = (f"{CALIBRATION}{name}" for name in ("cosines", "copies", "slopes"))
     of_fine = ("fine_flips", "fine_scales")
     of_top = ("top_scales", "top_shifts")  # filled up with infinity to whole blocks
     for name in (*names, *of_codes, *of_fine, *SHIFT_ARRAYS, *of_table):

@@ -8,10 +8,10 @@ import pytest
 from clouds import around
 from memvec import Index, IndexConfig
 from memvec.errors import CorruptIndexError
-from memvec.guarantee import CalibrationTable
-from memvec.index._saved_table import narrow_columns, wide_columns
+from memvec.guarantee import CalibrationTable, narrow_columns, wide_columns
 from memvec.storage import open_folder, write_folder
 
+PREFIX = "calibration_"
 COLUMNS = [field.name for field in dataclasses.fields(CalibrationTable)]
 
 
@@ -36,16 +36,16 @@ def table(**columns):
 def test_table_takes_few_bytes_and_comes_back():
     narrow = narrow_columns(table())
     assert {name: array.dtype.str for name, array in narrow.items()} == {
-        "calibration_queries": "<i2",
-        "calibration_cosines": "<f4",
-        "calibration_ranks": "<i2",
-        "calibration_keys": "<i4",
-        "calibration_scores": "<f4",
-        "calibration_slopes": "<f4",
-        "calibration_stages": "|u1",
+        "queries": "<i2",
+        "cosines": "<f4",
+        "ranks": "<i2",
+        "keys": "<i4",
+        "scores": "<f4",
+        "slopes": "<f4",
+        "stages": "|u1",
     }
-    assert narrow["calibration_stages"].tolist() == [0, 1, 0, 1, 0]
-    assert narrow["calibration_scores"].tolist() == [[1, 2], [3, np.inf], [5, 6]]
+    assert narrow["stages"].tolist() == [0, 1, 0, 1, 0]
+    assert narrow["scores"].tolist() == [[1, 2], [3, np.inf], [5, 6]]
     assert_equal(wide_columns(narrow), table())
 
 
@@ -64,11 +64,11 @@ def test_no_column_loses_anything(columns):
 
 
 def assert_equal(arrays, expected):
-    assert sorted(arrays) == sorted(f"calibration_{name}" for name in COLUMNS)
+    assert sorted(arrays) == sorted(f"{name}" for name in COLUMNS)
     for name in COLUMNS:
         column = getattr(expected, name)
-        assert arrays[f"calibration_{name}"].dtype == column.dtype
-        np.testing.assert_array_equal(arrays[f"calibration_{name}"], column)
+        assert arrays[f"{name}"].dtype == column.dtype
+        np.testing.assert_array_equal(arrays[f"{name}"], column)
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,10 @@ def saved(tmp_path_factory):
 def test_folder_with_wide_columns_opens_with_the_same_table(saved, tmp_path):
     arrays, meta = open_folder(saved)
     assert "calibration_copies" not in arrays
-    write_folder(tmp_path / "older", wide_columns(arrays), meta)
+    narrow = {name: arrays.pop(name) for name in list(arrays) if name.startswith(PREFIX)}
+    columns = {name.removeprefix(PREFIX): column for name, column in narrow.items()}
+    wide = {f"{PREFIX}{name}": column for name, column in wide_columns(columns).items()}
+    write_folder(tmp_path / "older", arrays | wide, meta)
     older, index = Index.open(tmp_path / "older"), Index.open(saved)
     assert older.calibration_table.checksum == index.calibration_table.checksum
 
@@ -90,16 +93,28 @@ def test_folder_with_wide_columns_opens_with_the_same_table(saved, tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "text"),
     [
-        ("stages", lambda old: old[:, np.newaxis], "'calibration_stages' is of shape"),
-        ("stages", lambda old: np.ones(9, np.uint8), "'calibration_stages' is of shape"),
-        ("stages", lambda old: np.ones_like(old), r"where 5 stages were saved"),
+        ("stages", lambda old: old[:, np.newaxis], "the stages of the calibration are of shape"),
+        ("stages", lambda old: np.ones(9, np.uint8), "the stages of the calibration are of shape"),
+        ("stages", lambda old: np.ones_like(old), "for 5 stages"),
         ("stages", lambda old: np.roll(old, 1), "the checksum .* of the calibration"),
-        ("queries", lambda old: old.astype(np.float32), "'calibration_queries' is of type <f4"),
-        ("keys", lambda old: old[:, np.newaxis], "'calibration_keys' is of type <i2 and shape"),
-        ("ranks", lambda old: None, "there is no array 'calibration_ranks'"),
-        ("cosines", lambda old: old.astype(np.int32), "'calibration_cosines' is of type <i4"),
-        ("scores", lambda old: old[:, 0].copy(), "'calibration_scores' is of shape"),
-        ("slopes", lambda old: old[:, :1].copy(), "'calibration_slopes' is of shape"),
+        (
+            "queries",
+            lambda old: old.astype(np.float32),
+            "queries of .* are of type <f4",
+        ),
+        (
+            "keys",
+            lambda old: old[:, np.newaxis],
+            "keys of .* are of type <i2 and shape",
+        ),
+        ("ranks", lambda old: None, "there are no ranks of the calibration"),
+        (
+            "cosines",
+            lambda old: old.astype(np.int32),
+            "cosines of .* are of type <i4",
+        ),
+        ("scores", lambda old: old[:, 0].copy(), "the scores of the calibration are of shape"),
+        ("slopes", lambda old: old[:, :1].copy(), "the slopes of the calibration are of shape"),
         ("slopes", lambda old: old[:-1].copy(), "'calibration_slopes' is of type"),
         ("keys", lambda old: old + np.int16(1), "outside of|the checksum"),
     ],
