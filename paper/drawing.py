@@ -74,11 +74,14 @@ def style(place: int) -> dict[str, Any]:
     }
 
 
-def draw_lines(panel: Any, table: Table, x: str, y: str, by: str, **options: Any) -> None:
-    """Draw one curve for each value of the column `by`, with bars where there is a deviation."""
-    for place, value in enumerate(table.values(by)):
+def draw_lines(panel: Any, table: Table, x: str, y: str, by: str, among: Sequence[Cell]) -> None:
+    """Draw one curve for each value of the column `by`, with bars where there is a deviation.
+
+    A curve looks as its place among all values has it, whichever of them the panel shows.
+    """
+    for value in table.values(by):
         part = table.where(**{by: value})
-        look = {**style(place), **options, "label": _label(value)}
+        look = {**style(list(among).index(value)), "label": _label(value)}
         deviation = "deviation" if y in _DEVIATING else f"{y} deviation"
         if deviation in table.columns:
             bars = {"yerr": part.column(deviation), "elinewidth": 0.6, "capsize": 1.5}
@@ -101,7 +104,7 @@ def lines_figure(
     names = table.values(panel)
     figure, panels = new_panels([_label(name) for name in names])
     for axes, name in zip(panels, names, strict=True):
-        draw_lines(axes, table.where(**{panel: name}), x, y, by)
+        draw_lines(axes, table.where(**{panel: name}), x, y, by, table.values(by))
         finish(axes, labels, log)
     share_legend(figure, panels)
     return figure
@@ -120,7 +123,7 @@ def quality_figure(table: Table, per_row: int = 4) -> Any:
         whole = {"color": "#999999", "linewidth": 0.8, "label": "exhaustive"}
         for baseline in np.unique(part.column("baseline")):
             axes.axhline(baseline, zorder=0, **whole)
-        draw_lines(axes, part, "ratio", "quality", "variant")
+        draw_lines(axes, part, "ratio", "quality", "variant", table.values("variant"))
         axes.set_xlim(0.95 * part.column("ratio").min(), 1)
         finish(axes, ("complexity ratio C/N", measure(str(name))), "x")
     share_legend(figure, panels)

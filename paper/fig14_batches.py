@@ -32,8 +32,9 @@ _SIZE, _LEAST = 10, 200
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"vectors": 1500, "batches": (5,), "runs": 2, "ratios": (0.12, 0.2, 0.4, 0.7)},
+    # K-means of everything takes time that grows with the square of the number.
+    "small": {"vectors": 40_000, "batches": (100, 10), "runs": 5, "ratios": RATIOS},
     # WordNet has 117,659 synsets; some of them ask.
-    "small": {"vectors": 117_000, "batches": (100, 10), "runs": 5, "ratios": RATIOS},
     "paper": {"vectors": 117_000, "batches": (100, 10), "runs": 5, "ratios": RATIOS},
 }
 
@@ -69,7 +70,7 @@ def check(table: Table) -> Verdict:
         for data in table.values("data")
         for finding in _of_batches(str(data), table.where(data=data))
     ]
-    return Verdict(tuple(findings), reason="data: other photographs than the paper's, and texts")
+    return Verdict(tuple(findings), reason="data: by day random units leave little to improve on")
 
 
 def _of_batches(data: str, part: Table) -> list[Finding]:

@@ -199,7 +199,7 @@ def check(table: Table) -> Verdict:
                 data=str(data),
             ),
         ]
-    reason = "data: FLANN saves more where the effective dimension is low"
+    reason = "data: FLANN saves more where the effective dimension is low, 92 among texts"
     return Verdict(tuple(findings), reason=reason)
 
 

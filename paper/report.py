@@ -283,14 +283,14 @@ def _sentence(text: str) -> str:
 
 
 def _typeset(text: str) -> str:
-    """Return text with minus signs for hyphens, and the sign of infinity.
+    """Return text with minus signs for hyphens, a sign of infinity, a dash for what is unknown.
 
     Examples
     --------
     >>> _typeset("at η = -0.9: sum inf, k-means 1-2")
     'at η = −0.9: sum ∞, k-means 1-2'
     """
-    return _MINUS.sub("−", re.sub(r"\binf\b", "∞", text))
+    return _MINUS.sub("−", re.sub(r"\bnan\b", "–", re.sub(r"\binf\b", "∞", text)))
 
 
 __all__ = ["check_page", "page_verdicts", "write_report"]

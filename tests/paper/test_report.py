@@ -264,6 +264,15 @@ def test_axes_of_quality_name_the_measure():
     assert "exhaustive" in panels[0].get_legend_handles_labels()[1]
 
 
+def test_a_variant_looks_the_same_in_every_panel():
+    rows = (*curves("UKB-56", variants=("sum", "full")), *curves("WordNet"))
+    panels = drawing.quality_figure(Table("t", CURVES, rows)).axes
+    shown = [zip(*panel.get_legend_handles_labels(), strict=True) for panel in panels]
+    colours = [{label: line.get_color() for line, label in pairs} for pairs in shown]
+    assert colours[0]["sum"] == colours[1]["sum"]
+    assert colours[0]["full"] != colours[1]["pinv"]
+
+
 def test_axes_of_ratios_begin_where_curves_do():
     [panel, *_] = drawing.quality_figure(Table("t", CURVES, tuple(curves("WordNet")))).axes
     assert panel.get_xscale() == "log"
