@@ -187,10 +187,10 @@ def _seconds(call: Callable[[Float32Array], object], query: Float32Array) -> flo
 def check(table: Table) -> Verdict:
     """Test that the speed-ups are those of the paper or better."""
     rows = {row["method"]: row for row in table.to_records()}
-    return Verdict(
-        tuple(_of_method(name, rows[name]) for name in (_MEMORY, _CODES)),
-        reason="genuine: memory vectors read scattered units, a scan reads on",
-    )
+    findings = tuple(_of_method(name, rows[name]) for name in (_MEMORY, _CODES))
+    if not all(finding.tested for finding in findings):
+        return Verdict(findings, reason="machine: busy with other work when it was measured")
+    return Verdict(findings, reason="genuine: memory vectors read scattered units, a scan reads on")
 
 
 def _of_method(name: str, row: dict[str, Cell]) -> Finding:
