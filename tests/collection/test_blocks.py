@@ -159,27 +159,28 @@ def by_thresholds(monkeypatch):
 
 def test_one_certificate_covers_all_blocks_of_sorted_files(tmp_path, by_thresholds):
     """Blocks of other directions each: what is drawn is of all of them."""
-    rng = np.random.default_rng(8)
-    centres = np.repeat(rng.standard_normal((5, 24)), 800, axis=0)
-    rows = centres + rng.standard_normal(centres.shape)
-    rows[2000:] = rows[:2000] + 0.15 * rng.standard_normal((2000, 24))
-    np.save(tmp_path / "v.npy", rows.astype(np.float32))
-    found = deduplicated(tmp_path / "v.npy", tmp_path, 0.95, miss_rate=0.05)
-    certificate = found.certificate
-    assert (certificate.level, certificate.source, certificate.population) == (
-        "expected",
-        "reserve",
-        4000,
-    )
-    assert certificate.n_queries >= 100
-    truth = memvec.self_join(rows, 0.95)
-    # 11 of 2,000 pairs were missed, and 10 expected; all that is found is true.
-    missed = len(truth) - found.n_pairs
-    assert 0 <= missed <= 0.05 * len(truth)
-    assert found.expected_missed > 0
-    table = pq.read_table(tmp_path / "pairs").to_pydict()
-    pairs = set(zip(table["id_a"], table["id_b"], strict=True))
-    assert pairs <= set(zip(truth.left.tolist(), truth.right.tolist(), strict=True))
+    shares = []
+    for seed in range(8, 14):
+        rng = np.random.default_rng(seed)
+        centres = np.repeat(rng.standard_normal((5, 24)), 800, axis=0)
+        rows = centres + rng.standard_normal(centres.shape)
+        rows[2000:] = rows[:2000] + 0.15 * rng.standard_normal((2000, 24))
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        np.save(folder / "v.npy", rows.astype(np.float32))
+        found = deduplicated(folder / "v.npy", folder, 0.95, miss_rate=0.05)
+        certificate = found.certificate
+        assert (certificate.level, certificate.source) == ("expected", "reserve")
+        assert (certificate.population, certificate.n_queries) == (4000, 200)
+        assert found.expected_missed > 0
+        truth = memvec.self_join(rows, 0.95)
+        table = pq.read_table(folder / "pairs").to_pydict()
+        pairs = set(zip(table["id_a"], table["id_b"], strict=True))
+        assert pairs <= set(zip(truth.left.tolist(), truth.right.tolist(), strict=True))
+        shares.append(1 - len(pairs) / len(truth))
+    # Nine of 200 queries may be missed, which is 5 % on average, with a deviation of 1.5 % a draw.
+    # 5.1 % were seen, and 5.0 ± 0.5 % over twelve draws.
+    assert np.mean(shares) <= 0.05 + 3 * 0.015 / len(shares) ** 0.5
 
 
 def test_too_few_rows_to_calibrate_on_lower_the_level(tmp_path, vectors, by_thresholds):

@@ -157,7 +157,8 @@ def _solved(work: WorkFolder) -> Plan:
     )
     cascades = tuple(index.units.cascade for index in opened)
     similarity = asked.similarity
-    solver = Calibration(cascades, evidence, similarity, (similarity,), opened[0].config.seed)
+    seed = opened[0].config.seed
+    solver = Calibration(cascades, evidence, similarity, (similarity,), seed, nested=False)
     request = Request(asked.miss_rate, asked.guarantee, asked.confidence, explicit=False)
     caller = "join_files" if work.plan.is_join else "deduplicate_files"
     return Promises(solver, request).for_range(similarity, request, caller)

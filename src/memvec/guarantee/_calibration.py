@@ -83,6 +83,8 @@ class Calibration:
         Those that "high_probability" is promised for, all at once.
     seed : int
         Fixes what is planted.
+    nested : bool
+        Whether ranges nest; not where one similarity is all that is ever asked for.
     """
 
     cascades: tuple[Cascade, ...]
@@ -90,6 +92,7 @@ class Calibration:
     designed_for: float
     similarities: tuple[float, ...]
     seed: int
+    nested: bool = True
     _anchors: Cache[tuple[float, Rule, bool], _Anchor] = field(
         default_factory=lambda: Cache(_MOST_KEPT)
     )
@@ -114,7 +117,7 @@ class Calibration:
         """Which similarities are solved together, and on what evidence."""
         table, floor = self.table, self.evidence.floor
         best = None if table is None else table.best_cosines
-        return Cells(best, floor, self.designed_for, self.similarities)
+        return Cells(best, floor, self.designed_for, self.similarities, self.nested)
 
     @cached_property
     def _planting(self) -> Planting:
@@ -127,7 +130,14 @@ class Calibration:
     def with_table(self, table: CalibrationTable) -> Calibration:
         """Return the calibration on other rows; what is planted rests on none, and is shared."""
         evidence = replace(self.evidence, table=table)
-        made = Calibration(self.cascades, evidence, self.designed_for, self.similarities, self.seed)
+        made = Calibration(
+            self.cascades,
+            evidence,
+            self.designed_for,
+            self.similarities,
+            self.seed,
+            self.nested,
+        )
         made._planting = self._planting
         return made
 

@@ -120,12 +120,16 @@ class Cells:
         The similarity of the build.
     listed : tuple of float
         Those that "high_probability" is promised for; each is a cell of its own.
+    nested : bool
+        Whether ranges nest. Where one similarity is all that is ever asked for, natural evidence
+        serves it alone: cells above it have fewer queries, whose outliers would set the slack.
     """
 
     best_cosines: Float64Array | None
     floor: float
     designed_for: float
     listed: tuple[float, ...]
+    nested: bool = True
 
     def n_queries(self, similarity: float) -> int:
         """Return how many calibration queries have a match at a similarity; 0 where unknown."""
@@ -148,7 +152,7 @@ class Cells:
 
     def lower_end(self, similarity: float, rule: Rule, *, natural: bool) -> float:
         """Return the lower end of the cell that a similarity is solved with."""
-        if rule.promise == "high_probability":
+        if rule.promise == "high_probability" or (natural and not self.nested):
             return similarity
         if natural:
             return max(lower_end(similarity), self.natural_range(rule)[0])
@@ -159,7 +163,7 @@ class Cells:
 
         Beyond the natural range too few queries are left to tell.
         """
-        if rule.promise == "high_probability":
+        if rule.promise == "high_probability" or not self.nested:
             return None
         return min(upper_end(cell), self.natural_range(rule)[1])
 
@@ -172,6 +176,8 @@ class Cells:
         if rule.promise == "high_probability":
             listed = [one for one in self.listed if one > similarity]
             return [(one, True) for one in listed if self.is_natural(one, rule)]
+        if not self.nested and self.is_natural(similarity, rule):
+            return []
         low, high = self.natural_range(rule)
         points = [
             (edge, low <= edge <= high)
