@@ -141,6 +141,9 @@ def test_explore_shows_scores_results_and_the_certificate(page):
     assert "an unrelated item scores as high with p" in page.locator("#told").inner_text()
     assert page.locator("svg.chart rect.bar").count() == 100
     assert page.locator("svg.chart polyline.law").count() == 1
+    drawn = page.locator("svg.chart .p-value").text_content()
+    assert re.fullmatch(r"p [<=] [\d.e-]+", drawn)
+    assert f"with {drawn};" in page.locator("#told").inner_text()
     shoot(page, "server-explore")
 
 

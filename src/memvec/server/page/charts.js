@@ -24,11 +24,22 @@ export function histogramChart(seen, similarity) {
     x: Math.min(x(score), WIDTH - 1), y: HEIGHT - 6,
     "text-anchor": score === 0 ? "start" : score === 1 ? "end" : "middle",
   }, score.toFixed(1)));
+  // Beside its line, on the side where there is room.
+  const side = similarity > 0.8 ? -1 : 1;
+  const label = !hasLaw(seen) ? [] : [s("text", {
+    class: "p-value", x: x(similarity) + 8 * side, y: 22, "text-anchor": side < 0 ? "end" : "start",
+  }, pText(seen, similarity))];
   return s("svg", {
     class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
-    "aria-label": `Scores of ${seen.n_items} items. ${hasLaw(seen) ? `Above ${similarity.toFixed(2)} an unrelated item scores with probability ${chance(pValue(seen, similarity))}.` : ""}`,
+    "aria-label": `Scores of ${seen.n_items} items. ${hasLaw(seen) ? `Above ${similarity.toFixed(2)} an unrelated item scores with ${pText(seen, similarity)}.` : ""}`,
   }, ...bars, s("polyline", { class: "law", points: points.join(" ") }),
-  s("line", { class: "tau", x1: x(similarity), x2: x(similarity), y1: 0, y2: HEIGHT - FLOOR }), ...ticks);
+  s("line", { class: "tau", x1: x(similarity), x2: x(similarity), y1: 0, y2: HEIGHT - FLOOR }), ...label, ...ticks);
+}
+
+// A law of counted pairs knows no smaller p-value than one in their number.
+export function pText(seen, similarity) {
+  const p = pValue(seen, similarity);
+  return `p ${!seen.is_uniform && p <= seen.smallest * 1.01 ? "<" : "="} ${chance(p)}`;
 }
 
 // Vectors of no sealed segment have no law: every p-value is 1.

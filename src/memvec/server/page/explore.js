@@ -1,7 +1,7 @@
 // Explore: a query, a threshold over the scores of all items, and what is above it.
 
 import { at, get, post, stream } from "./api.js";
-import { hasLaw, histogramChart, pValue, stagesChart } from "./charts.js";
+import { hasLaw, histogramChart, pText, pValue, stagesChart } from "./charts.js";
 import { about, alertUser, ask, chance, count, debounced, h, labelled, parsed, select, show } from "./dom.js";
 import { itemCard, readItems, shownId, typedId } from "./items.js";
 
@@ -162,8 +162,7 @@ class Explore {
       return;
     }
     const p = pValue(this.seen, this.similarity);
-    const sign = !this.seen.is_uniform && p <= this.seen.smallest * 1.01 ? "<" : "=";
-    this.told.textContent = `${limit}: an unrelated item scores as high with p ${sign} ${chance(p)}; of ${count(this.seen.n_items)} items, `
+    this.told.textContent = `${limit}: an unrelated item scores as high with ${pText(this.seen, this.similarity)}; of ${count(this.seen.n_items)} items, `
       + `${about(p * this.seen.n_items)} by chance.`;
   }
 
