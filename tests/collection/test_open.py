@@ -160,7 +160,7 @@ def test_second_writer_is_refused_at_once(path):
             memvec.open(path)
         program = f"import memvec; memvec.open({str(path)!r})"
         done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-        assert f"LockedError: [Errno 11] {path} is being" in done.stderr
+        assert f"LockedError: [Errno 11] {path} is open for" in done.stderr
     memvec.open(path).close()
 
 

@@ -194,7 +194,7 @@ def test_errors_are_those_of_the_collection(client):
 def test_server_that_is_not_there_is_told():
     with (
         memvec.Client("http://127.0.0.1:9") as client,
-        pytest.raises(ServerError, match="http://127.0.0.1:9 gives no answer"),
+        pytest.raises(ServerError, match="http://127.0.0.1:9 does not answer"),
     ):
         client.collections()
 

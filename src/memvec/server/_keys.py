@@ -140,7 +140,7 @@ class KeyFile:
         try:
             status = self._path.stat()
         except FileNotFoundError:
-            raise IndexNotFoundError(f"There is not a file of keys at {self._path}.") from None
+            raise IndexNotFoundError(f"There is no file of keys at {self._path}.") from None
         if status.st_mode & 0o022:
             text = f"{self._path} is a file of keys that others may change: chmod 600 it."
             raise FileFormatError(text)
