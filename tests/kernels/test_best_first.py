@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from memvec import Index, IndexConfig
 from memvec.guarantee import Thresholds
 from memvec.kernels import ANYTHING
-from memvec.kernels._best_first import _BINS, ANY_SIMILARITY, in_order
+from memvec.kernels._reached import _BINS, ANY_SIMILARITY, in_order
 from strategies import cloud, seeds
 
 
