@@ -92,7 +92,7 @@ def test_search_finds_what_passes_at_either_home(index, lines):
     cascade = index.units.cascade
     query_of, row_of = all_pairs()
     own, other = (
-        slack_left(cascade._see_at(homes[row_of], QUERIES, query_of, row_of), lines)
+        slack_left(cascade._views.at(homes[row_of], QUERIES, query_of, row_of), lines)
         for homes in (cascade.units.homes, cascade.units.second_homes)
     )
     left = np.maximum(own, other)

@@ -3,7 +3,7 @@
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.search._bounds import BoundedSearch, Caps
 from memvec.search._centring import SHIFT_ARRAYS, Centring
-from memvec.search._code_units import CodeUnits, StageLines
+from memvec.search._code_units import CodeUnits
 from memvec.search._explain import Explanation, StageView, stage_views
 from memvec.search._float_units import FloatUnits
 from memvec.search._groups import Components, Grouping
@@ -50,6 +50,7 @@ from memvec.search._source import (
     source_on,
     taker_of,
 )
+from memvec.search._stage_lines import StageLines
 from memvec.search._units import Units
 
 __all__ = [

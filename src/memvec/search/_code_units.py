@@ -6,31 +6,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 
-from memvec import checks
 from memvec.codes import CodeSpace, FineCodes
 from memvec.guarantee import Thresholds
 from memvec.kernels import (
     ALL_ALLOWED,
-    CODE_STAGE,
     FINE_STAGE,
-    GROUP_STAGE,
     MOST_DEVIATIONS,
     N_STAGES,
     PREFIX_STAGE,
-    STAGES_BEFORE_FINE,
-    UNIT_STAGE,
-    WORD,
     CodeTests,
     Packed,
     Room,
     StoredRows,
-    calibrate_codes,
-    centre_queries,
-    estimate_scores,
     fine_limit,
     fine_queries,
     members_by_fine_codes,
@@ -38,47 +29,19 @@ from memvec.kernels import (
     room_for,
     search_blocks,
     search_codes,
-    see_fine,
-    stage_lines,
     tests_whole_codes,
 )
 from memvec.matches import Matches
 from memvec.search._centring import Centring
+from memvec.search._code_views import CodeViews
+from memvec.search._stage_lines import StageLines, balanced_lines, of_all_stages
 from memvec.search._units import Units
 from memvec.types import BoolArray, Float32Array, Float64Array, IntArray, WordArray
 
 # Standard deviations of a code's noise that no match needs: a Gaussian exceeds them three times in
 # a million, and the noise of a match is smaller.
 _MOST_CODE_SLACK = 4.5
-# A unit whose members cancel has no scale.
-_LEAST_SCALE = np.float32(1e-30)
-_UNFRAMED = np.empty((0, 2), dtype=np.float32)
 _NO_REACHES = np.empty(0, dtype=np.float32)
-
-
-class StageLines(NamedTuple):
-    """Lines of thresholds of a stage: a code differs in 2p ≤ base − factor · scale bits by one."""
-
-    bases: Float32Array
-    factors: Float32Array
-
-    def most_different(self, scales: Any) -> Any:
-        """Return in how many bits codes of given scales may differ: ⌊limit/2⌋, as float32.
-
-        `scales` may lie on a device: every operation is one of its own, rounded once.
-        """
-        limit = self.bases[0] - scales * self.factors[0]
-        for base, factor in zip(self.bases[1:], self.factors[1:], strict=True):
-            limit = np.maximum(limit, base - scales * factor)
-        return np.floor(limit * np.float32(0.5))
-
-
-def _of_all_stages(thresholds: Thresholds) -> tuple[Float32Array, Float32Array]:
-    """Return thresholds for kernels, which would read beyond those of fewer stages."""
-    at, slack = thresholds.for_kernel
-    if len(slack) != N_STAGES:
-        raise checks.bad_value("thresholds", "search", f"of {N_STAGES} stages", len(slack))
-    return at, slack
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,20 +208,10 @@ class CodeUnits:
     def balanced_lines(self, thresholds: Thresholds) -> tuple[StageLines, ...]:
         """Return the lines of thresholds of every query, by stage, but for fine codes.
 
-        Every level of a balanced query is 1: Σv and Σv² are the bits that are compared.
+        See :func:`balanced_lines`.
         """
-        at, slack = thresholds.for_kernel
-        bits = np.minimum(WORD * np.arange(1, self.space.n_words + 1), self.space.n_bits)
-        sums = bits.astype(np.float32)
-        words = [self.space.n_words] * STAGES_BEFORE_FINE
-        words[UNIT_STAGE], words[PREFIX_STAGE] = self.n_unit_words, self.n_prefix
-        test = slack, at, np.float32(self.space.gain), self._scale_ranges
-        found = []
-        for stage in (GROUP_STAGE, UNIT_STAGE, PREFIX_STAGE, CODE_STAGE):
-            bases, factors = np.empty((2, len(at)), dtype=np.float32)
-            n_lines = stage_lines(stage, words[stage], sums, sums, test, bases, factors)
-            found.append(StageLines(bases[:n_lines], factors[:n_lines]))
-        return tuple(found)
+        words = self.n_unit_words, self.n_prefix
+        return balanced_lines(thresholds, self.space, words, self._scale_ranges)
 
     def keep_fine(
         self, queries: Float32Array, similarity: float, found: Matches, thresholds: Thresholds
@@ -320,7 +273,7 @@ class CodeUnits:
             The k best scores so far of each query, the lowest first; −∞ where there are fewer.
             Those found here are put in.
         """
-        slack = np.ascontiguousarray(_of_all_stages(thresholds)[1][:, 0])
+        slack = np.ascontiguousarray(of_all_stages(thresholds)[1][:, 0])
         asked = cuts, slack, *self._searched, allowed
         visit: Callable[..., int] = nearest_codes
 
@@ -339,17 +292,13 @@ class CodeUnits:
         tested = queries if self.centring else self.units.as_tested(queries)
         return self.vectors.queries(queries), queries, tested
 
-    def _framed(self, queries: Float32Array) -> tuple[Float32Array, Float32Array]:
-        """Return queries as the tests see them, and their frames where vectors are centred."""
-        projection = self.units.projection
-        if projection is None:
-            return queries, _UNFRAMED
-        if not self.centring:
-            return self.units.as_tested(queries), _UNFRAMED
-        tested, frames = np.empty_like(queries), np.empty((len(queries), 2), dtype=np.float32)
-        centre: Callable[..., None] = centre_queries
-        centre(queries, projection.mean, tested, frames)
-        return tested, frames
+    @cached_property
+    def _views(self) -> CodeViews:
+        """What the tests see."""
+        members = self.n_prefix, np.float32(self.prefix_scale), self.codes, self.code_scales
+        fine_tests = self._fine_tests if len(self.fine) else None
+        tests = self._encoding, self._unit_tests, members, fine_tests
+        return CodeViews(self.units, self.centring, *tests)
 
     @property
     def _encoding(self) -> tuple[object, ...]:
@@ -371,7 +320,7 @@ class CodeUnits:
 
     def asked(self, similarity: float, thresholds: Thresholds) -> tuple[object, ...]:
         """Return what `search_codes` is given of a question, in the order of its arguments."""
-        return similarity, *_of_all_stages(thresholds), *self._searched
+        return similarity, *of_all_stages(thresholds), *self._searched
 
     @property
     def _searched(self) -> tuple[object, ...]:
@@ -457,52 +406,16 @@ class CodeUnits:
         homes = [self.units.unit_of(row_of)]
         if len(self.units.run_rows):
             homes.append(self.units.second_homes[row_of].astype(np.int64))
-        return [self._see_at(units, queries, query_of, row_of) for units in homes]
+        return [self._views.at(units, queries, query_of, row_of) for units in homes]
 
     def _needed(self, scores: Float32Array, slopes: Float32Array) -> Float32Array:
         """Return the slack that the tests of groups and units need of each pair."""
         needed = self.similarity * slopes[:, :PREFIX_STAGE] - scores[:, :PREFIX_STAGE]
         return np.asarray(needed.max(axis=1))
 
-    def _see_at(
-        self, unit_of: IntArray, queries: Float32Array, query_of: IntArray, row_of: IntArray
-    ) -> tuple[Float32Array, Float32Array]:
-        """Return what the stages see of given pairs, whose rows are tested in given units."""
-        units = self.units
-        scores, slopes = np.empty((2, len(query_of), N_STAGES), dtype=np.float32)
-        calibrate: Callable[..., None] = calibrate_codes
-        calibrate(
-            *self._framed(queries),
-            query_of,
-            row_of,
-            unit_of,
-            np.searchsorted(units.group_offsets, unit_of, side="right") - 1,
-            *self._encoding,
-            *self._unit_tests,
-            self.n_prefix,
-            np.float32(self.prefix_scale),
-            self.codes,
-            self.code_scales,
-            self.centring.arrays,
-            len(self.fine) > 0,
-            scores,
-            slopes,
-        )
-        if len(self.fine):
-            see: Callable[..., None] = see_fine
-            see(queries, query_of, row_of, *self._fine_tests, scores, slopes)
-        return scores, slopes
-
     def unit_scores(self, query: Float32Array) -> Float32Array:
         """Return the estimated score of every unit, in shares of what a match 1 would score."""
-        estimates = np.empty(self.units.n_tested, dtype=np.float32)
-        tested, frames = self._framed(query[np.newaxis])
-        estimate: Callable[..., None] = estimate_scores
-        estimate(tested[0], *self._encoding, self.unit_codes, self.unit_scales, estimates)
-        if self.centring:
-            shifts = self.centring.unit_shifts / np.maximum(self.unit_scales, _LEAST_SCALE)
-            estimates = estimates / frames[0, 1] + frames[0, 0] + shifts
-        return estimates
+        return self._views.unit_scores(query, self.unit_codes, self.unit_scales)
 
     def unit_similarities(self, query: Float32Array) -> Float32Array:
         """Return the unit scores as similarities, which they are already."""
