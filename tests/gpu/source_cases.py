@@ -122,6 +122,49 @@ def assert_same_filters(index, moved):
                 np.testing.assert_array_equal(here.scores, there.scores)
 
 
+#: Rows of every kind.
+KINDS = {
+    "uniform": lambda rng, shape: rng.standard_normal(shape),
+    "low rank": lambda rng, shape: (
+        rng.standard_normal((shape[0], 6)) @ rng.standard_normal((6, shape[1]))
+    ),
+    "off centre": lambda rng, shape: 4 + rng.standard_normal(shape),
+    "pixels": lambda rng, shape: np.rint(255 * rng.random(shape) ** 4),
+    "sparse": lambda rng, shape: rng.standard_normal(shape) * (rng.random(shape) < 0.1),
+    "heavy tails": lambda rng, shape: rng.standard_t(1.5, shape),
+    "equal rows": lambda rng, shape: rng.standard_normal((9, shape[1]))[
+        rng.integers(0, 9, shape[0])
+    ],
+}
+
+
+def assert_same_of_kind(kind, dim, dtype):
+    """Ranges and the nearest of rows of a kind, of near copies and of others."""
+    rng = np.random.default_rng(dim)
+    rows = KINDS[kind](rng, (320, dim)).astype(np.float32)
+    rows = rows[np.abs(rows).max(axis=1) > 0]
+    half = len(rows) // 2
+    spread = np.linalg.norm(rows, axis=1, keepdims=True) / np.sqrt(dim)
+    rows[half:] = rows[: len(rows) - half]
+    rows += 0.4 * spread * rng.standard_normal(rows.shape).astype(np.float32)
+    queries = rows[::16] + 0.3 * spread[::16] * rng.standard_normal(rows[::16].shape)
+    config = IndexConfig(codes="balanced", unit_size=4, levels=1, units_per_vector=1)
+    index = Index.build(rows, similarity=0.8, dtype=dtype, config=config, progress=False)
+    moved = index.to("cuda")
+    for some in (queries, queries[:1]):
+        for similarity in (0.6, 0.8, 0.95):
+            here = index.range_search(some, similarity, shadow=0.0)
+            assert_same(here, moved.range_search(some, similarity, shadow=0.0))
+        nearest = (one.search(some, 5) for one in (index, moved))
+        assert_same_arrays(*((found.ids, found.scores) for found in nearest))
+    assert len(index.range_search(queries, 0.6).ids) > 20
+
+
+def assert_same_arrays(here, there):
+    for one, other in zip(here, there, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 def assert_found_the_same(here, there):
     np.testing.assert_array_equal(here.offsets, there.offsets)
     np.testing.assert_array_equal(here.ids, there.ids)

@@ -109,6 +109,18 @@ def test_tensor_that_requires_a_gradient_is_refused(card):
         build_cases.built("cuda", vectors=Tensor(build_cases.rows_and_queries()[0], "", True))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "problem"), [(0.0, "only zeros"), (np.nan, "NaN"), (np.inf, "an infinite value")]
+)
+def test_queries_without_a_direction_are_named_by_their_row(card, wrong, problem):
+    queries = rows_and_queries()[1].copy()
+    queries[7] = wrong
+    moved = index_of("whole codes").to("cuda")
+    for some, row in ((queries, 7), (queries[7:8], 0), (queries[7], 0)):
+        with pytest.raises(InvalidValueError, match=f"'queries' .* {problem} in row {row} "):
+            moved.range_search(numpy_card.on_card(some), 0.75)
+
+
 @pytest.mark.parametrize("dtype", [bool, np.complex64])
 def test_arrays_of_no_real_numbers_are_refused(card, dtype):
     _, queries = rows_and_queries()
@@ -203,6 +215,13 @@ def test_vectors_of_no_use_are_refused_like_on_the_cpu(card, shape):
             build_cases.built(device, vectors=np.ones(shape, dtype=np.float32))
         messages.append(str(caught.value))
     assert messages[0] == messages[1]
+
+
+def test_more_vectors_than_an_index_names_are_refused_before_they_are_read(card):
+    many = Slices(np.empty((0, 64), dtype=np.float32))
+    many.shape = (2**30, 64)
+    with pytest.raises(InvalidValueError, match="'vectors' .* at most 1073741823 rows"):
+        build_cases.built("cuda", vectors=many)
 
 
 @pytest.mark.parametrize("row", [0, 700, 1499])

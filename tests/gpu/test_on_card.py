@@ -19,9 +19,9 @@ from memvec.errors import (
     InvalidValueError,
     MissingExtraError,
 )
+from memvec.gpu._copied import rows_on_card
 from memvec.gpu._kmeans import NearestUnits
 from memvec.gpu._solve import solve_grams
-from memvec.gpu._units import rows_on_card
 from memvec.kernels import StoredRows, canonical_score_pairs
 
 pytestmark = pytest.mark.gpu
@@ -338,6 +338,16 @@ def test_answers_are_those_of_the_cpu(card, name):
     source_cases.assert_same_answers(index, moved)
     source_cases.assert_same_filters(index, moved)
     source_cases.assert_joins_well(index, moved)
+
+
+@pytest.mark.parametrize("kind", source_cases.KINDS)
+def test_answers_of_every_kind_of_data_are_those_of_the_cpu(card, kind):
+    source_cases.assert_same_of_kind(kind, 100, "int8" if kind == "pixels" else "float32")
+
+
+@pytest.mark.parametrize("dim", [256, 384, 768, 1536, 2048])
+def test_answers_of_every_length_are_those_of_the_cpu(card, dim):
+    source_cases.assert_same_of_kind("uniform", dim, "int8")
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])

@@ -19,6 +19,16 @@ def test_answers_are_those_of_the_cpu(card, name):
     source_cases.assert_same_filters(index, moved)
 
 
+@pytest.mark.parametrize("kind", source_cases.KINDS)
+def test_answers_of_every_kind_of_data_are_those_of_the_cpu(card, kind):
+    source_cases.assert_same_of_kind(kind, 100, "int8" if kind == "pixels" else "float32")
+
+
+@pytest.mark.parametrize("dim", [256, 384, 768, 1536, 2048])
+def test_answers_of_every_length_are_those_of_the_cpu(card, dim):
+    source_cases.assert_same_of_kind("uniform", dim, "int8")
+
+
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
 def test_answers_of_stored_rows_are_those_of_the_cpu(card, dtype):
     index = index_of("whole codes", dtype)

@@ -7,8 +7,10 @@ from memvec.gpu._build import build_on_card
 from memvec.gpu._card import WAYS, Card, Way, find_card
 from memvec.gpu._codes import BITS_STEP, LENGTHS, code_bits, encode_balanced, pack_codes
 from memvec.gpu._compile import compile_kernel
+from memvec.gpu._copied import units_on_card
 from memvec.gpu._join import join_codes, launch_join
 from memvec.gpu._kmeans import CardUnitsOfRows, kmeans_on_card, memory_vectors_on_card
+from memvec.gpu._limits import limits_of
 from memvec.gpu._members import MemberLimits, Runs, launch_members
 from memvec.gpu._own_pairs import OwnPairs, own_pairs
 from memvec.gpu._queue import Queue
@@ -17,7 +19,7 @@ from memvec.gpu._scores import CardRows, launch_scores
 from memvec.gpu._source import CardSource, check_card, source_on_card
 from memvec.gpu._sources import KERNELS, kernel_macros
 from memvec.gpu._store import Stored, store_rows
-from memvec.gpu._units import CardUnits, limits_of, units_on_card
+from memvec.gpu._units import CardUnits
 from memvec.search import register_device
 
 register_device("cuda", source_on_card, build_on_card, check_card)

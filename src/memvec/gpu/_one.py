@@ -9,11 +9,12 @@ import numpy as np
 
 from memvec.gpu._card import finish_work
 from memvec.gpu._codes import encode_balanced
+from memvec.gpu._limits import Limits
 from memvec.gpu._packages import cupy
 from memvec.gpu._queue import Queue
 from memvec.gpu._scores import CardRows, stored_width
 from memvec.gpu._search import Asked, Steps, in_order
-from memvec.gpu._units import CardUnits, Limits
+from memvec.gpu._units import CardUnits
 from memvec.kernels import MATCH_SLACK
 from memvec.matches import Matches
 from memvec.types import Float32Array

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from memvec.errors import DeviceMemoryError
 from memvec.gpu._join import launch_join
+from memvec.gpu._limits import Limits
 from memvec.gpu._members import launch_members
 from memvec.gpu._packages import cupy
 from memvec.gpu._queue import Queue
 from memvec.gpu._scores import launch_scores
-from memvec.gpu._units import CardUnits, Limits
+from memvec.gpu._units import CardUnits
 from memvec.kernels import MATCH_SLACK
 from memvec.progress import progress_bar
 

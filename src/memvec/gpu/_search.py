@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from memvec.errors import DeviceMemoryError
 from memvec.gpu._join import launch_join
+from memvec.gpu._limits import Limits
 from memvec.gpu._members import launch_members
 from memvec.gpu._packages import cupy
 from memvec.gpu._queue import Queue
 from memvec.gpu._scan import launch_scan
 from memvec.gpu._scores import CardRows, launch_scores
-from memvec.gpu._units import CardUnits, Limits
+from memvec.gpu._units import CardUnits
 from memvec.kernels import MATCH_SLACK
 from memvec.matches import N_COUNTS, Matches
 from memvec.types import Float64Array, IntArray
@@ -179,10 +181,9 @@ def search_units(
 
 def _some_steps(units: CardUnits, room: int) -> Steps:
     """Return steps with as much room as there was before, or less on a card that is nearly full."""
-    try:
+    with suppress(DeviceMemoryError):
         return Steps(units, room)
-    except DeviceMemoryError:
-        return Steps(units, min(room, _ROOM))
+    return Steps(units, min(room, _ROOM))  # what was taken before is given back by now
 
 
 def _grown(steps: Steps, counts: Any, n_queries: int) -> bool | None:

@@ -11,6 +11,8 @@ import numpy as np
 
 from memvec.cache import Cache
 from memvec.gpu._card import find_card, finish_work
+from memvec.gpu._copied import few_rows_on_card, units_on_card
+from memvec.gpu._limits import Limits, limits_of
 from memvec.gpu._one import OneQuery
 from memvec.gpu._own_pairs import joins_itself, own_pairs
 from memvec.gpu._packages import cupy
@@ -21,10 +23,10 @@ from memvec.gpu._products import (
     queries_at_once,
 )
 from memvec.gpu._queries import CardQueries, lies_on_card, queries_on_card
-from memvec.gpu._scores import CardRows, stored_width
+from memvec.gpu._scores import CardRows
 from memvec.gpu._search import Asked, Rooms, in_order, search_units
 from memvec.gpu._store import GIVEN_TYPES
-from memvec.gpu._units import CardUnits, Limits, limits_of, units_on_card
+from memvec.gpu._units import CardUnits
 from memvec.guarantee import Thresholds
 from memvec.kernels import ALL_ALLOWED, ANYTHING
 from memvec.matches import N_COUNTS, Matches
@@ -230,12 +232,7 @@ class CardSource(UnitSource):
 
     def _stored(self, queries: Float32Array) -> CardRows:
         """Return queries on the card, stored like the rows."""
-        stored = self._units_by_codes.units.vectors.like(queries)
-        dim, width = queries.shape[1], stored_width(queries.shape[1], stored.dtype)
-        data = np.zeros((len(queries), width), dtype=stored.data.dtype)
-        data[:, :dim] = stored.data
-        scales = None if stored.is_plain else cupy().asarray(stored.scales)
-        return CardRows(cupy().asarray(data), scales)
+        return few_rows_on_card(self._units_by_codes.units.vectors.like(queries))
 
     def _limits_of(self, thresholds: Thresholds) -> Limits:
         key = thresholds.at.tobytes() + thresholds.slack.tobytes()

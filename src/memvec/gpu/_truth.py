@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from memvec.evaluation import TopK
+from memvec.gpu._copied import few_rows_on_card
 from memvec.gpu._held import OnCard
 from memvec.gpu._packages import cupy
 from memvec.gpu._products import (
@@ -19,7 +20,7 @@ from memvec.gpu._products import (
     rounding,
 )
 from memvec.gpu._queue import Queue
-from memvec.gpu._scores import CardRows, launch_scores, stored_width
+from memvec.gpu._scores import CardRows, launch_scores
 from memvec.gpu._search import in_order
 from memvec.kernels import StoredRows
 from memvec.matches import N_COUNTS, Matches
@@ -117,15 +118,7 @@ class CardTruth:
             return best.result()
 
     def _stored(self, queries: Float32Array) -> CardRows:
-        stored = StoredRows.of(queries, self.held.dtype)
-        data = np.zeros((len(queries), stored_width(self.held.dim, self.held.dtype)), self._dtype)
-        data[:, : self.held.dim] = stored.data
-        scales = None if stored.is_plain else cupy().asarray(stored.scales)
-        return CardRows(cupy().asarray(data), scales)
-
-    @property
-    def _dtype(self) -> np.dtype[Any]:
-        return np.dtype(self.held.dtype)
+        return few_rows_on_card(StoredRows.of(queries, self.held.dtype))
 
     def _rows_of_places(self) -> Any:
         """Return the number of the row at each place."""

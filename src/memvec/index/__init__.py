@@ -1,6 +1,6 @@
 """The index of a fixed set of vectors: design, build, search, files."""
 
-from memvec.index._arguments import checked_config, config_of_device
+from memvec.index._arguments import check_number, checked_config, config_of_device
 from memvec.index._arrays import compares_everything, deduplicate, join, self_join
 from memvec.index._build import BuildPromise
 from memvec.index._config import KMEANS_RULES, IndexConfig, with_present_names
@@ -23,6 +23,7 @@ __all__ = [
     "KeptRow",
     "MachineCosts",
     "check_enough",
+    "check_number",
     "checked_config",
     "code_space",
     "compares_everything",

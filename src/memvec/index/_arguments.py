@@ -10,7 +10,15 @@ import numpy as np
 
 from memvec import checks
 from memvec.index._config import IndexConfig
+from memvec.index._units import MOST_VECTORS
 from memvec.types import ArrayLike, Float32Array, IntArray
+
+
+def check_number(n_vectors: int, where: str) -> None:
+    """Raise where an index would have more vectors than its files name."""
+    if n_vectors > MOST_VECTORS:
+        expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
+        raise checks.bad_value("vectors", where, expected, n_vectors)
 
 
 def checked_rows(

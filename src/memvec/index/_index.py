@@ -25,6 +25,7 @@ from memvec.guarantee import (
     build_table,
 )
 from memvec.index._arguments import (
+    check_number,
     checked_config,
     checked_ids,
     checked_rows,
@@ -49,7 +50,6 @@ from memvec.index._parts import IndexParts
 from memvec.index._pickling import by_value, is_index, of_value, opened_again, state_of
 from memvec.index._plot import draw_index
 from memvec.index._recalibrate import recalibrated, share_of_queries
-from memvec.index._units import MOST_VECTORS
 from memvec.kernels import ROW_TYPES, StoredRows, rounded_rows
 from memvec.matches import Matches
 from memvec.metric import Metric, checked_level, checked_metric, limit_text, scores_of
@@ -216,9 +216,7 @@ class Index:
             if parts is not None:
                 return cls(parts)
         rows = StoredRows.checked(vectors, "vectors", where, dtype, scale=scale)
-        if len(rows) > MOST_VECTORS:
-            expected = f"at most {MOST_VECTORS} rows; split the data over several indexes"
-            raise checks.bad_value("vectors", where, expected, len(rows))
+        check_number(len(rows), where)
         dim = rows.shape[1]
         asked = None
         if queries is not None:
