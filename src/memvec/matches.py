@@ -76,7 +76,7 @@ class Matches:
 
     @classmethod
     def of_rows(cls, rows: Sequence[MatchRow], spent: IntArray) -> Matches:
-        """Return the flat form of one row a query."""
+        """Return the flat form of one row per query."""
         if not rows:
             return cls(np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0), spent)
         ids, scores = zip(*rows, strict=True)

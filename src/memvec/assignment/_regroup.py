@@ -107,7 +107,7 @@ def regroup_units(
         units = units[groups.order]
         nearby = _nearby(rows, labels, groups, rule.threads, is_last=not left)
         near, scores = nearby.best_units(units, groups.starts, 1 if left else n_near)
-        del nearby  # up to 58 numbers a vector
+        del nearby  # up to 58 numbers per vector
         near = np.where(near < 0, np.int32(-1), groups.order.astype(np.int32)[near])
         labels = near[:, 0].astype(np.int64)
         fill_empty_units(labels, scores[:, 0], found.n_units)

@@ -291,7 +291,7 @@ def _sampled_units(
 def _sample(
     rows: UnitRows, n_units: int, sample_size: int | None, rng: np.random.Generator
 ) -> UnitRows:
-    """Return the rows to find representatives on, at least one a unit; all where they are few."""
+    """Return the rows to find representatives on, at least one per unit; all where they are few."""
     if sample_size is None:
         sample_size = max(_SAMPLE_PER_UNIT * n_units, _SMALLEST_SAMPLE)
     sample_size = max(sample_size, n_units)

@@ -1,4 +1,4 @@
-"""Codes of two to eight bits an entry, for members that sign codes cannot tell apart."""
+"""Codes of two to eight bits per entry, for members that sign codes cannot tell apart."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class FineCodes:
     def of(
         cls, vectors: UnitRows, bits: int, *, seed: int, advance: Advance | None = None
     ) -> FineCodes:
-        """Return the codes of float32 unit rows, of 2 to 8 bits an entry."""
+        """Return the codes of float32 unit rows, of 2 to 8 bits per entry."""
         space = CodeSpace.random(vectors.shape[1], seed=seed)
         padded, n_vectors = space.padded_dim, len(vectors)
         steps, n_levels = np.float32(math.sqrt(padded) / _WIDTHS[bits]), 1 << bits

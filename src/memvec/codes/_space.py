@@ -83,7 +83,7 @@ class CodeSpace:
     `top` with signs. Then Σ sᵢvᵢ estimates the inner product: as q′ = (qᵀx/‖x‖²)x′ + something
     orthogonal to x′, it is gain · qᵀx · Σ|x′|/‖x‖² on average, with a noise of about √Σv². This is
     the estimate of RaBitQ (Gao and Long, SIGMOD 2024) with a query quantised in sign and
-    magnitude, which takes two popcounts a word where its four bits take four.
+    magnitude, which takes two popcounts per word where its four bits take four.
 
     Attributes
     ----------

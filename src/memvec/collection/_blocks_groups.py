@@ -63,7 +63,7 @@ def _ranks(work: WorkFolder) -> IntArray:
 
 
 def edge_files(work: WorkFolder) -> list[Path]:
-    """Return the files of the pairs of rows that joins found, int64, two a pair."""
+    """Return the files of the pairs of rows that joins found, int64, two per pair."""
     paths = [work.found(task) for task in work.plan.tasks if task.kind == "join"]
     return [path for path in paths if path.exists() and path.stat().st_size]
 

@@ -31,7 +31,7 @@ _APPLICATION_ID = 0x6D766563
 
 # An item keeps its row, marked, after it was deleted: what a reader found before still has a name.
 # Its key is a number that is never used again; a replaced item gets a new one. Vectors lie in
-# blobs of many rows with consecutive keys: one row a vector would be written at half the speed.
+# blobs of many rows with consecutive keys: one row per vector would be written at half the speed.
 # Items that a repair has marked as deleted have no checksum.
 _SCHEMA = """
 CREATE TABLE settings (value TEXT NOT NULL, crc32 INTEGER);

@@ -19,7 +19,7 @@ _HEADER = re.compile(
     re.DOTALL,
 )
 
-# The fastest level: a calibration takes a third, at 120 MB a second, and others save little more.
+# The fastest level: a calibration takes a third, at 120 MB per second, and others save little more.
 _LEVEL = 1
 # What a compressed value may hold, or so many times its size: a forged one could fill the memory.
 _MOST_BYTES, _MOST_TIMES = 1 << 26, 100

@@ -14,7 +14,7 @@ def least_squares(rows: Float64Array, ridge: float) -> Float64Array:
     Parameters
     ----------
     rows : ndarray of shape (n_units, unit_size, dim)
-        The members, one a row.
+        The members, one per row.
     ridge : float
         Added to the eigenvalues that are left.
 

@@ -20,7 +20,7 @@ SAMPLE_SIZE = 34_000
 
 # Those of `vectors_int8.npy`; the others are in `others_int8.zlib`.
 _FIRST = 10_000
-# Coarser steps fit the others into the wheel: 4.3 bits an entry, where the first take 6.9.
+# Coarser steps fit the others into the wheel: 4.3 bits per entry, where the first take 6.9.
 _COARSER = 6
 
 

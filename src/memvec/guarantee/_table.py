@@ -24,7 +24,7 @@ class CalibrationTable:
     A stage passes a pair at similarity α where the slack it is given is at least α·slope − score,
     both measured in standard deviations of the stage. Where the slacks of all stages are one
     number λ times a direction κ, each row needs λ ≥ max over stages of (α·slope − score)/κ: one
-    number a row, and every question is a quantile of it.
+    number per row, and every question is a quantile of it.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""How many bits an entry the codes of members have: as many as cost least time."""
+"""How many bits per entry the codes of members have: as many as cost least time."""
 
 from __future__ import annotations
 

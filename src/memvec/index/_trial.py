@@ -146,7 +146,7 @@ class Trials:
         return units, tested
 
     def _near(self, pool: Float32Array, rng: np.random.Generator) -> Float64Array:
-        """Return pairs that match or nearly so, one a row: query, place in the pool, cosine."""
+        """Return pairs that match or nearly so, one per row: query, place in the pool, cosine."""
         found = []
         for query, scores in enumerate(self._queries @ pool.T):
             near: IntArray = np.flatnonzero(scores >= self._similarity - _NEARLY)

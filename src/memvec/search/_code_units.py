@@ -165,7 +165,7 @@ class CodeUnits:
 
     @cached_property
     def unit_codes(self) -> WordArray:
-        """The codes of the units, one a row, put together from where the search reads them."""
+        """The codes of the units, one per row, put together from where the search reads them."""
         units = self.units
         if not units.n_groups:
             n_words = self.top_blocks.shape[1]

@@ -12,7 +12,7 @@ from memvec.types import Float32Array, IntArray
 
 
 class Columns(NamedTuple):
-    """Matches, one a row.
+    """Matches, one per row.
 
     Attributes
     ----------

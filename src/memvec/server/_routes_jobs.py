@@ -151,7 +151,7 @@ def _plain(cell: Any) -> Any:
 
 
 def _file(found: Duplicates[int | str], wanted: str) -> Response:
-    """Return groups as a file: one row an item, and whether it is kept."""
+    """Return groups as a file: one row per item, and whether it is kept."""
     rows = [
         (number, name, name == group.kept)
         for number, group in enumerate(found.groups)
