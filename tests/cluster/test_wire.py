@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from memvec.cluster import _wire
-from memvec.cluster._ray_links import Messages, ShardActor, reason_of
+from memvec.cluster._ray import reason_of
+from memvec.cluster._ray_links import Messages, ShardActor
 from memvec.collection import Sought
 from memvec.guarantee import Request, Thresholds
 from memvec.matches import Matches

@@ -13,12 +13,14 @@ import memvec
 from memvec import cluster
 from memvec.cli import main
 from memvec.cluster._datasets import files_of
+from memvec.cluster._files import RayCalls
 from memvec.cluster._ray import warn_of_cpus
 from memvec.collection import Asked
 from memvec.errors import (
     CorruptIndexError,
     InvalidTypeError,
     InvalidValueError,
+    MemvecError,
     MissingExtraError,
 )
 from memvec.progress import heeds_progress
@@ -91,6 +93,26 @@ def test_command_refuses_files_and_flags_before_ray_is_needed(
     done = CliRunner().invoke(main, ["cluster", "dedup", *flags, "--out", "pairs"])
     assert (done.exit_code, text in done.output) == (2, True), done.output
     assert not (tmp_path / "pairs").exists()
+
+
+class LosesWorkers:
+    """Ray where every worker dies."""
+
+    class exceptions:  # noqa: N801 - as Ray calls the module
+        RayError = type("RayError", (Exception,), {})
+        RayTaskError = type("RayTaskError", (RayError,), {})
+
+    def get(self, reference):
+        raise self.exceptions.RayError("Task was killed due to the node running low on memory.\nX")
+
+
+def test_worker_that_is_lost_for_good_is_told():
+    calls = object.__new__(RayCalls)
+    calls._ray = LosesWorkers()
+    with pytest.raises(
+        MemvecError, match=r"A worker was lost, .*low on memory\. The same call goes"
+    ):
+        calls._get("a task")
 
 
 def test_command_wants_scores_for_the_best(tmp_path):

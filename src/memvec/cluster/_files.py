@@ -13,7 +13,7 @@ import numpy as np
 from memvec import checks
 from memvec.cluster._components import components
 from memvec.cluster._datasets import check_asked, files_of
-from memvec.cluster._ray import require_ray, warn_of_cpus
+from memvec.cluster._ray import reason_of, require_ray, warn_of_cpus
 from memvec.collection import (
     FIRSTS,
     LABELS,
@@ -28,7 +28,7 @@ from memvec.collection import (
     edge_files,
     join_by,
 )
-from memvec.errors import damaged
+from memvec.errors import MemvecError, damaged
 from memvec.guarantee import Guarantee
 from memvec.index import KeptRow
 from memvec.kernels import THREADS, blocks
@@ -86,6 +86,11 @@ class RayCalls:
             return self._ray.get(done)
         except self._ray.exceptions.RayTaskError as error:
             raise getattr(error, "cause", error) from None
+        except self._ray.exceptions.RayError as error:
+            raise MemvecError(
+                f"A worker was lost, and so were {_RETRIES} that took its place: "
+                f"{reason_of(error)} The same call goes on where this one stopped."
+            ) from None
 
 
 class _Tasks:

@@ -70,3 +70,9 @@ def warn_of_cpus(ray: Any, what: str, cpus: float, together: int = 1) -> None:
     elif cpus * together > sum(per_node):
         there = f"the cluster has {sum(per_node):g}"
         _LOG.warning("%d %s; %s. They wait until it has enough.", together, wanted, there)
+
+
+def reason_of(error: Exception) -> str:
+    """Return why an actor is gone in a line; where it was never made, what was raised instead."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
+    return f"{lines[0]} {lines[-1]}" if "creation task" in lines[0] else lines[0]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from memvec.cluster._open import open_shard
-from memvec.cluster._ray import require_ray, warn_of_cpus
+from memvec.cluster._ray import reason_of, require_ray, warn_of_cpus
 from memvec.cluster._root import Root
 from memvec.cluster._wire import (
     Answer,
@@ -158,12 +158,6 @@ class _Failures(NamedTuple):
 
     of_task: type[Exception]
     of_actor: tuple[type[Exception], ...]
-
-
-def reason_of(error: Exception) -> str:
-    """Return why an actor is gone in a line; where it was never made, what was raised instead."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]
-    return f"{lines[0]} {lines[-1]}" if "creation task" in lines[0] else lines[0]
 
 
 class RayLink:
