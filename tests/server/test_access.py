@@ -245,7 +245,7 @@ def test_limits_are_set_by_name():
         ("second=1", InvalidValueError, "NAME is one of body_bytes, .* Got 'second=1' instead"),
         ("seconds", InvalidValueError, "a number after seconds=. Got 'seconds' instead"),
         ("vectors=1.5", InvalidValueError, "a number after vectors=. Got 'vectors=1.5' instead"),
-        ("vectors=0", InvalidValueError, "'vectors' parameter of Limits must be .* Got 0 instead"),
+        ("running=0", InvalidValueError, "'running' parameter of Limits must be .* Got 0 instead"),
         ("queued=-1", InvalidValueError, "'queued' parameter of Limits must be .* Got -1 instead"),
         ("seconds=0", InvalidValueError, "'seconds' parameter of Limits must be .* Got 0.0 inst"),
         ("seconds=nan", InvalidValueError, "'seconds' parameter of Limits must be .* Got nan"),

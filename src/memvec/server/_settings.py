@@ -13,6 +13,8 @@ from memvec import checks
 from memvec.errors import InvalidValueError
 
 _WHERE = "ServerSettings"
+# Without one of each, no request is ever answered; 0 of another turns off what it limits.
+_NEEDED = ("running", "collections", "connections")
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Limits:
             if one.type == "float":
                 checks.real(value, one.name, "Limits", low=0.0, low_open=True)
             else:
-                checks.integer(value, one.name, "Limits", minimum=int(one.name != "queued"))
+                checks.integer(value, one.name, "Limits", minimum=int(one.name in _NEEDED))
 
     @classmethod
     def named(cls, given: Iterable[str]) -> Limits:
