@@ -210,6 +210,8 @@ def test_the_metric_is_kept_on_disk(index, collection, tmp_path):
     with memvec.open(path) as again, pytest.raises(InvalidValueError, match="norm 1"):
         again.add(2 * ROWS[:1])
     memvec.open(path, radius=0.4).close()
+    with pytest.raises(InvalidValueError, match="'radius' .* must be 0.4, as .* Got 0.5 instead"):
+        memvec.open(path, radius=0.5)
     with pytest.raises(InvalidValueError, match="'metric' .* as the collection was created with"):
         memvec.open(path, metric="cosine")
 

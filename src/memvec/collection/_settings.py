@@ -18,7 +18,7 @@ from memvec.errors import (
 from memvec.guarantee import Guarantee
 from memvec.index import IndexConfig, config_of_device, with_present_names
 from memvec.kernels import ROW_TYPES, check_dim
-from memvec.metric import Metric, checked_metric
+from memvec.metric import Metric, checked_metric, radius_of
 from memvec.types import RowType
 
 _WHERE = "memvec.open"
@@ -161,6 +161,9 @@ def settle(stored: Settings, given: dict[str, Any], device: str = "cpu") -> Sett
             and config_of_device(value, stored.dim, _WHERE) == kept
         )
         if value != kept and not same:
+            if name == "similarity" and stored.metric == "euclidean":
+                name = "radius"
+                kept, value = round(radius_of(stored.similarity), 9), round(radius_of(value), 9)
             expected = f"{kept!r}, as the collection was created with, or left out"
             raise checks.bad_value(name, _WHERE, expected, repr(value))
     return stored
