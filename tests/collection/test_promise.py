@@ -140,7 +140,7 @@ def test_damaged_calibration_is_named_and_repaired(folder, tmp_path):
     with pytest.raises(CorruptIndexError, match="the calibration of segment 2 by 1 has checksum"):
         memvec.open(broken, read_only=True)
     assert not check_collection(broken).ok
-    assert any("It was made anew" in text for text in repair_collection(broken).actions)
+    assert any("It was made again" in text for text in repair_collection(broken).actions)
     with memvec.open(broken) as collection, memvec.open(folder, read_only=True) as whole:
         repaired = collection.range_search(QUERIES[:1]).certificate
         assert repaired == whole.range_search(QUERIES[:1]).certificate
