@@ -54,7 +54,7 @@ def _first(data: str, name: str, curve: Table, random: Table) -> Finding:
         for column in ("probability", "deviation")
     )
     return Finding(
-        f"the best unit of {name} mostly holds a match, more often than that of random units",
+        f"the best unit of {name} mostly holds a match, more often than at random",
         height > max(_LIKELY, other),
         f"{height:.2f} ± {error:.2f}, random {other:.2f}",
         of_paper=name in KMEANS,

@@ -101,9 +101,7 @@ def check(table: Table) -> Verdict:
             _larger_find_less(table, name, sizes, of_paper),
             *(_pinv_better(table, name, size, of_paper) for size in sizes),
         ]
-    reason = (
-        "data: weak matches by a CNN (cosine 0.5 and 0.3), few effective dimensions by φ_Δ (118)"
-    )
+    reason = "data: weak matches, few effective dimensions"
     return Verdict(tuple(findings), reason=reason)
 
 

@@ -380,6 +380,8 @@ PROTOCOLS: dict[str, Protocol] = {
         unit_size=("10, 50, 100, 500", "10, 50, 100, 500"),
         seeds=(_SILENT, "5 orders"),
         tried=(
+            "Matches have median cosines of 0.51 by day and 0.33 by night, where theory, too, has "
+            "no gap at n = 50 and 100, and 0.63 among copies, of effective dimension 118.",
             "WordNet alone, effective dimension 92: units of 50 and more hold too many vectors for "
             "pinv, and 0.942 of the quality at a third.",
         ),
