@@ -44,7 +44,7 @@ def check(table: Table) -> Verdict:
             )
             largest = float(curves[name].column("largest unit")[0])
             findings += [unless_collapsed(finding, largest) for finding in made]
-    reason = "data: matches in WordNet are weak, most below cosine 0.7"
+    reason = "data: matches in WordNet are weak, below 0.7"
     return Verdict(tuple(findings), reason=reason)
 
 
