@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from benchmarks import (
+    allowed,
     assignment,
     building,
     collection,
@@ -289,6 +290,25 @@ def design_command(
     """Compare what the design step chooses with the best of a grid."""
     for name in names:
         design.run(name, data, vectors, dim, rounds, cpu)
+
+
+@main.command("allowed")
+@click.option(
+    "--kind",
+    "names",
+    type=click.Choice(list(kinds.KINDS)),
+    multiple=True,
+    default=tuple(kinds.KINDS),
+)
+@click.option("--queries", type=click.IntRange(400), default=4000, show_default=True)
+@click.option("--miss-rate", "rates", type=float, multiple=True, default=(0.01, 0.05))
+@_data
+@_rounds(9)
+def allowed_command(
+    names: tuple[str, ...], queries: int, rates: tuple[float, ...], data: str | None, rounds: int
+) -> None:
+    """Time searches beside those by the tightest thresholds that miss what is allowed."""
+    allowed.run(names, data, queries, rates, rounds)
 
 
 @main.command("guarantee")

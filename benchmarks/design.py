@@ -34,6 +34,7 @@ MISS_RATE = 0.01
 UNIT_SIZES, UNIT_WORDS = (2, 4, 8, 12, 16, 24, 32), (4, 8, 12, 16)
 KMEANS_UNIT_SIZES = (14, 28, 56, 113)
 KMEANS_GROUPS = ((28, 1000),)
+FIRST_WORDS = (3, 8)
 # Words of unit codes for each vector: more are read more slowly than anything else is done.
 _MOST_WORDS = 4.0
 # What a match scores on its unit, in standard deviations of what others do: with less, so many
@@ -53,6 +54,14 @@ class Entry:
     group_size: int | None = None
     center: bool = False
     assignment: Literal["auto", "kmeans", "random"] = "auto"
+    first_words: int | None = None
+
+    @property
+    def most_words(self) -> int:
+        """Words that codes must have, for this to be another index than one of fewer."""
+        # The first of the first words are tried whatever the dimension.
+        first = 1 if self.first_words == FIRST_WORDS[0] else self.first_words
+        return max(self.unit_words or 1, first or 1)
 
     @property
     def config(self) -> IndexConfig:
@@ -63,6 +72,7 @@ class Entry:
             center=self.center,
             unit_size=self.unit_size or "auto",
             unit_words=self.unit_words or "auto",
+            member_words=self.first_words or "auto",
             group_size=self.group_size or "auto",
             levels=levels,
         )
@@ -70,10 +80,12 @@ class Entry:
     def is_choice(self, design: IndexDesign) -> bool:
         """Tell whether the design step arrived here by itself."""
         made = design.config
-        words = self.unit_words or made.unit_words
+        first = min(self.first_words or made.member_words, made.n_code_words(design.dim))
+        words = self.unit_words or made.unit_words, first
         group = made.group_size if made.levels == 2 else None
-        own = (self.unit_size, words, self.group_size, self.center, self.assignment)
-        chosen = (made.unit_size, made.unit_words, group, made.center, made.assignment)
+        own = (self.unit_size, *words, self.group_size, self.center, self.assignment)
+        of_codes = made.unit_words, made.member_words
+        chosen = (made.unit_size, *of_codes, group, made.center, made.assignment)
         return own == chosen
 
     def worth_a_try(self, similarity: float) -> bool:
@@ -87,17 +99,21 @@ class Entry:
         words = f" × {self.unit_words} words" if self.unit_words else ""
         groups = f" in groups of {self.group_size}" if self.group_size else ""
         centred = ", centred" if self.center else ""
-        return f"{self.assignment} {self.unit_size}{words}{groups}{centred}"
+        first = f", {self.first_words} first words" if self.first_words else ""
+        return f"{self.assignment} {self.unit_size}{words}{groups}{centred}{first}"
 
 
 _RANDOM = [Entry(size, words, assignment="random") for size in UNIT_SIZES for words in UNIT_WORDS]
 _KMEANS = [
-    Entry(size, group_size=group, center=center, assignment="kmeans")
+    Entry(size, group_size=group, center=center, assignment="kmeans", first_words=words)
+    for words in FIRST_WORDS
     for center in (False, True)
     for size, group in (*((size, None) for size in KMEANS_UNIT_SIZES), *KMEANS_GROUPS)
 ]
 # Random units of few vectors, in case that k-means finds no clusters.
-_FEW_RANDOM = [Entry(size, assignment="random") for size in (1, 4, 12)]
+_FEW_RANDOM = [
+    Entry(size, center=center, assignment="random") for size in (1, 4) for center in (False, True)
+]
 GRIDS = {name: _RANDOM if name == "uniform" else _KMEANS + _FEW_RANDOM for name in SETS}
 Times = dict[Entry, dict[float, float]]
 
@@ -122,7 +138,7 @@ def run(
     queries = {similarity: chosen.queries(similarity) for similarity in kind.similarities}
     # More words than the dimension has would be the same index again.
     longest = -(-chosen.vectors.shape[1] // 64)
-    grid = [entry for entry in GRIDS[name] if (entry.unit_words or 1) <= longest]
+    grid = [entry for entry in GRIDS[name] if entry.most_words <= longest]
     times = _time_grid(grid, chosen.vectors, queries, rounds, cpu)
     rows = [
         _final(chosen, similarity, some, times, rounds, cpu) for similarity, some in queries.items()
@@ -190,7 +206,8 @@ def _final(
     expected = own.design.expected_microseconds
     return [
         f"{similarity:g}",
-        str(own.design).partition(" memory vectors")[0],
+        f"{str(own.design).partition(' memory vectors')[0]}, "
+        f"{own.design.config.member_words} first words",
         f"{expected:.0f}" if expected else "",
         spread(own_rounds, 1),
         str(best),

@@ -144,6 +144,7 @@ def print_work(records: Sequence[dict[str, Any]]) -> None:
         return
     names = list(counted[0]["work"])
     header = ["kind", "above", "setting", "design", *(name.replace("_", " ") for name in names)]
+    header.append("3 × matches + 100")
     rows = [
         [
             record["kind"],
@@ -151,6 +152,7 @@ def print_work(records: Sequence[dict[str, Any]]) -> None:
             record["setting"],
             record["design"],
             *(f"{record['work'][name]:,.1f}" for name in names),
+            f"{3 * record['work']['matches'] + 100:,.1f}",
         ]
         for record in counted
     ]
