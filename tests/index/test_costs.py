@@ -169,8 +169,8 @@ def test_table_of_another_version_is_refused():
         (json.dumps(document()), FileFormatError, "must give exactly these costs: query, code"),
         (json.dumps(document(costs={"word": 1.0})), FileFormatError, "exactly these costs"),
         (json.dumps(document(costs=costs(more=1.0))), FileFormatError, "exactly these costs"),
-        (json.dumps(document(costs=costs(run=-1))), FileFormatError, "unusable cost. The 'run'"),
-        (json.dumps(document(costs=costs(run="1"))), FileFormatError, "unusable cost. The 'run'"),
+        (json.dumps(document(costs=costs(run=-1))), FileFormatError, "invalid cost. The 'run'"),
+        (json.dumps(document(costs=costs(run="1"))), FileFormatError, "invalid cost. The 'run'"),
     ],
 )
 def test_bad_files_are_refused_with_the_reason(tmp_path, content, error, text):

@@ -236,7 +236,7 @@ def test_job_runs_after_one_that_broke(served, monkeypatch, caplog):
 
 def test_result_that_was_forgotten_is_told():
     job = jobs_module.Job("a", "b", "self_join", {})
-    with pytest.raises(jobs_module.ApiError, match="kept no longer"):
+    with pytest.raises(jobs_module.ApiError, match="no longer kept"):
         job._read(0)
     assert list(job.pieces()) == []
 
