@@ -107,7 +107,9 @@ class Workers:
         if done.cancelled():
             answer.cancel()
         elif (error := done.exception()) is not None:
-            answer.set_exception(error)
+            # No future holds a StopIteration; the request would never be answered.
+            stopped = isinstance(error, StopIteration)
+            answer.set_exception(RuntimeError(repr(error)) if stopped else error)
         else:
             answer.set_result(done.result())
 
