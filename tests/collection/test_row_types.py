@@ -217,5 +217,5 @@ def test_segment_of_another_type_is_refused(tmp_path):
     [old], [new] = ((tmp_path / kind).glob("segments/*") for kind in ("float32", "int8"))
     shutil.rmtree(old)
     shutil.copytree(new, old)
-    with pytest.raises(CorruptIndexError, match="its vectors are int8, but the catalog says float"):
+    with pytest.raises(CorruptIndexError, match="its vectors are int8, and the catalog says float"):
         opened(tmp_path / "float32")

@@ -146,7 +146,7 @@ def test_save_to_a_link_that_leads_nowhere_is_refused(tmp_path):
 def test_path_with_a_zero_byte_is_refused():
     for call in (save, open_folder):
         with pytest.raises(
-            InvalidValueError, match=r"a path without zero bytes. Got 'a\\x00b' ins"
+            InvalidValueError, match=r"a path without NUL characters. Got 'a\\x00b' ins"
         ):
             call("a\0b")
 

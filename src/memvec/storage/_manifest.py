@@ -88,7 +88,7 @@ def checked_path(path: object, where: str) -> Path:
     """Return `path` as a Path."""
     checked = checks.path(path, "path", where)
     if "\0" in str(checked):
-        raise checks.bad_value("path", where, "a path without zero bytes", repr(str(checked)))
+        raise checks.bad_value("path", where, "a path without NUL characters", repr(str(checked)))
     return checked
 
 
