@@ -185,6 +185,9 @@ def test_vectors_without_neighbours_in_units_are_scanned_and_found():
     assert index.design.config.assignment == "random"
     exact = Index.build(rows, similarity=0.3, guarantee="exact", progress=False)
     assert exact.design.unit_size > 1
+    # Memory vectors of float32, one for each row, would take four times what the rows take.
+    small = Index.build(rows, similarity=0.3, dtype="int8", progress=False)
+    assert small.design.unit_size > 1
 
 
 def test_shares_of_a_trial_are_those_of_all_vectors():

@@ -157,8 +157,9 @@ def design_index(
     else:
         made, time = design_tried_units(made, rows.shape, similarity, costs, trials)
         # An exact search skips units by their angles: those of one vector are as many as there are.
+        # Each keeps a memory vector of float32, which is more than narrow rows take themselves.
         flat = None
-        if guarantee != "exact":
+        if guarantee != "exact" and scored.dtype == "float32":
             flat = design_flat(config, rows.shape, trials, costs, time)
         made, time = flat or (made, time)
     if made.levels == "auto":
