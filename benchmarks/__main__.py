@@ -168,6 +168,35 @@ def blocks_command(
     blocks.run(vectors, dim, similarity, memory, work)
 
 
+@main.command("block-joins")
+@click.option(
+    "--size",
+    "sizes",
+    type=click.IntRange(1000),
+    multiple=True,
+    default=(200_000, 1_000_000),
+    show_default=True,
+    help="Number of vectors; repeat for several.",
+)
+@click.option("--dim", type=click.IntRange(2), default=384, show_default=True)
+@click.option("--memory", default="4GB", show_default=True, help="Sets the number of blocks.")
+@click.option(
+    "--joins",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="Pairs of blocks to join; their mean stands for all.",
+)
+@click.option("--work", type=click.Path(exists=True, file_okay=False), help="Where files are made.")
+def block_joins_command(
+    sizes: tuple[int, ...], dim: int, memory: str, joins: int, work: str | None
+) -> None:
+    """Deduplicate files by blocks, and tell the CPU time of each stage."""
+    from benchmarks import block_joins  # pyarrow is not needed by the others
+
+    block_joins.run(sizes, dim, memory, joins, work)
+
+
 @main.command("cluster")
 @click.option("--shards", type=int, multiple=True, default=(1, 2, 4, 8), show_default=True)
 @click.option("--vectors", type=click.IntRange(0), default=100_000, show_default=True)

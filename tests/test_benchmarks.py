@@ -272,6 +272,22 @@ def test_blocks_command_counts_what_was_planted(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_block_joins_command_does_the_joins_that_were_asked_for(tmp_path):
+    # Two blocks have three pairs, and one of a single block is all there is.
+    arguments = "block-joins --size 22000 --size 3000 --dim 16 --memory 640MB --joins 2"
+    outcome = CliRunner().invoke(
+        main, [*arguments.split(), "--work", str(tmp_path)], catch_exceptions=False
+    )
+    assert outcome.exit_code == 0
+    rows = [line.split(" | ") for line in outcome.output.splitlines() if ",000 | " in line]
+    shown = [(row[0], row[1], row[2], row[5]) for row in rows]
+    assert shown == [
+        ("| 22,000", "2", "11,000", "2 of 3"),
+        ("| 3,000", "1", "3,000", "1 of 1"),
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_growth_command_fits_exponents():
     arguments = "growth --size 400 --size 1600 --dim 32 --queries 40 --similarity 0.6"
     arguments += " --rounds 1 --budget 0.05 --contender scan"
