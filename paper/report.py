@@ -24,12 +24,12 @@ _WORDS: dict[Outcome, str] = {
     "not-run": "not run",
 }
 
-_FEW_WORDS = 8
+_FEW_WORDS = 10
 _SUMMARY = "## All of it"
 _SUMMARY_ROW = re.compile(r"^\| \[[^|]+\]\(#(\S+)\) \| [^|]+ \| ([^|]+) \|", re.M)
 _SHOWN_WITH_DATA = re.compile(r"`python -m paper (\S+) [^`]*--data DIR")
 # A sentence begins with a capital, a symbol or the name of a construction does not.
-_SYMBOL = re.compile(r"(?:mbk|pinv|[b-zα-ω])(?:\W|$)")
+_SYMBOL = re.compile(r"(?:mbk|pinv|[b-zα-ω])(?:[^\w-]|$)")
 _MINUS = re.compile(r"(?<![\w.,)])-(?=\d)")
 
 _HEAD = """# The paper, figure by figure
@@ -42,14 +42,14 @@ writes it; every verdict comes from a check with a stated tolerance.
 | verdict | meaning |
 |---|---|
 | reproduced | every claim that could be tested holds |
-| reproduced in part | the main claims hold on at least half of the data sets |
-| differs | they do not |
+| reproduced in part | at least half of the main claims hold, counted on each data set |
+| differs | fewer do |
 | illustrated | the data is made up: nothing is reproduced, whatever holds |
-| could not be tested | the data does not meet the premise |
+| could not be tested | the data does not meet the premise, or the machine was busy |
 
-Each item lists the set-ups and rules that were also tried. Rules of Figures 4, 5, 10, 11 and 12
-were made stricter after their outcomes were known; photographs were added to Figures 15 and 16
-after one run of theirs.
+Each item lists the set-ups and rules that were also tried. After outcomes were known, the rules of
+Figures 4, 5, 10, 11 and 12 were made stricter, those of Figures 6, 13 and 15 and of execution times
+were brought closer to the paper's words, and photographs were added to Figures 15 and 16.
 
 Errors of the paper's formulas stand in [errata.md](errata.md), the layout of `DIR` in
 [paper-data.md](paper-data.md). `make reproduce DATA=DIR` recomputes the page.
@@ -169,16 +169,20 @@ def _why(verdict: Verdict) -> str:
     """Return in one line why the verdict is what it is."""
     if not verdict.findings:
         return _typeset(verdict.note)
-    count = f"{_held(verdict)} claims hold"
     untested = sum(finding.of_paper and not finding.tested for finding in verdict.findings)
-    left = f", {untested} cannot be tested" if untested else ""
     # That the paper leaves something open matters to what holds as well.
     said = untested or verdict.outcome != "reproduced" or verdict.reason.startswith("paper silent")
-    return f"{count}{left}" + (f"; {verdict.reason}" if said and verdict.reason else "")
+    return _held(verdict, untested) + (f"; {verdict.reason}" if said and verdict.reason else "")
 
 
-def _held(verdict: Verdict) -> str:
-    return f"{sum(finding.holds for finding in verdict.claims)} of {len(verdict.claims)}"
+def _held(verdict: Verdict, untested: int) -> str:
+    """Return how many of the claims that were tested hold, and how many could not be."""
+    held, tested = sum(finding.holds for finding in verdict.claims), len(verdict.claims)
+    if not tested:
+        return f"{untested} claim{'s' if untested > 1 else ''} cannot be tested"
+    one = "1 claim holds" if held else "1 claim does not hold"
+    count = one if tested == 1 else f"{held} of {tested} claims hold{'s' * (held == 1)}"
+    return count + (f", {untested} cannot be tested" if untested else "")
 
 
 def _section(
@@ -200,37 +204,50 @@ def _section(
     return "\n".join(lines)
 
 
+def _by_claim(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    groups: dict[str, list[Finding]] = {}
+    for finding in findings:
+        groups.setdefault(finding.claim, []).append(finding)
+    return groups
+
+
 def _grouped(verdict: Verdict) -> list[str]:
     """Return one line a claim of the paper: on how many data sets it holds, and where not."""
-    groups: dict[str, list[Finding]] = {}
-    for finding in verdict.findings:
-        if finding.of_paper:
-            groups.setdefault(finding.claim, []).append(finding)
+    groups = _by_claim(finding for finding in verdict.findings if finding.of_paper)
     return [_group(claim, findings) for claim, findings in groups.items()]
 
 
 def _group(claim: str, findings: list[Finding]) -> str:
     tested = [finding for finding in findings if finding.tested]
-    failed = [finding for finding in tested if not finding.holds]
     if not tested:
         return f"- {_sentence(claim)}: **cannot be tested**."
-    if not findings[0].data:
-        [finding] = findings
-        sign = finding.standing if finding.holds else f"**{finding.standing}**"
-        # Longer lists of numbers are below, folded.
-        short = len(finding.numbers.split()) <= _FEW_WORDS or not finding.holds
-        return f"- {_sentence(claim)}: {sign}" + (
-            f" ({_typeset(finding.numbers)})." if short else "."
-        )
-    held = f"holds on {len(tested) - len(failed)} of {len(tested)}"
+    left = len(findings) - len(tested)
+    if len(tested) == 1:
+        said = _single(tested[0]) + (", the one set where it can be tested" if left else "")
+        return f"- {_sentence(claim)}: {said}{_numbers(tested[0])}."
+    failed = [finding for finding in tested if not finding.holds]
+    held = f"holds on {len(tested) - len(failed)} of {len(tested)} sets"
+    rest = f"; {left} cannot be tested" if left else ""
     if not failed:
-        return f"- {_sentence(claim)}: {held}."
+        return f"- {_sentence(claim)}: {held}{rest}."
+    if len(failed) == len(tested):  # then no need to name them
+        return f"- {_sentence(claim)}: **{held}**{rest}."
     where = "; ".join(each.data for each in failed)
     if len(failed) == 1:
         where += f": {_typeset(failed[0].numbers)}"
-    elif len(failed) == len(tested):  # then no need to name them
-        return f"- {_sentence(claim)}: **{held}**."
-    return f"- {_sentence(claim)}: **{held}** ({where})."
+    return f"- {_sentence(claim)}: **{held}** (not on {where}){rest}."
+
+
+def _single(finding: Finding) -> str:
+    """Return whether a claim that was tested once holds, and on what."""
+    sign = finding.standing if finding.holds else f"**{finding.standing}**"
+    return f"{sign} on {finding.data}" if finding.data else sign
+
+
+def _numbers(finding: Finding) -> str:
+    """Return what was measured where that is short; longer lists of what holds stand folded."""
+    short = len(finding.numbers.split()) <= _FEW_WORDS and not finding.data
+    return f" ({_typeset(finding.numbers)})" if short or not finding.holds else ""
 
 
 def _folded(experiment: Experiment, result: Result, verdict: Verdict) -> list[str]:
@@ -239,7 +256,10 @@ def _folded(experiment: Experiment, result: Result, verdict: Verdict) -> list[st
     protocol = PROTOCOLS.get(experiment.name)
     if protocol is not None:
         lines += [*_protocol(protocol), ""]
-    lines += [_line(finding) for finding in verdict.findings]
+    lines += _listed(finding for finding in verdict.findings if finding.of_paper)
+    beside = _listed(finding for finding in verdict.findings if not finding.of_paper)
+    if beside:
+        lines += ["", "Beside the paper's claims, not counted:", "", *beside]
     if experiment.show_table and result.table is not None:
         lines += ["", _typeset(result.table.to_markdown())]
     if verdict.note:
@@ -259,10 +279,22 @@ def _protocol(protocol: Protocol) -> list[str]:
     ]
 
 
-def _line(finding: Finding) -> str:
+def _listed(findings: Iterable[Finding]) -> list[str]:
+    """Return each claim, and below it what was measured on each data set."""
+    lines = []
+    for claim, found in _by_claim(findings).items():
+        if not found[0].data:
+            [finding] = found
+            lines.append(f"- {_sentence(claim)}: {_outcome(finding)}")
+            continue
+        lines.append(f"- {_sentence(claim)}:")
+        lines += [f"  - {finding.data}: {_outcome(finding)}" for finding in found]
+    return lines
+
+
+def _outcome(finding: Finding) -> str:
     sign = finding.standing if finding.holds else f"**{finding.standing}**"
-    kind = "" if finding.of_paper else " (beside the paper's claims, not counted)"
-    return f"- {_sentence(finding.text)}: {sign}{kind}. {_sentence(finding.numbers)}."
+    return f"{sign}. {_sentence(finding.numbers)}."
 
 
 def _command(experiment: Experiment, result: Result) -> str:
