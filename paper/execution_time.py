@@ -29,8 +29,9 @@ from paper.table import Cell, Table, plain
 _SIMILARITY = 0.7
 _WHOLE, _MEMORY, _CODES = "exhaustive", "memory vectors", "symmetric codes"
 _PAPER = {_WHOLE: 0.2728, _MEMORY: 0.0544, _CODES: 0.0026}
-# How much of the paper's speed-up counts as reproduced.
-_NEAR = 0.8
+# How much of the paper's speed-up counts as reproduced, and of its products, a fifth of N: a tenth
+# of the vectors are memory vectors, and a tenth are in positive units.
+_NEAR, _WORK, _PAPER_COST = 0.8, 0.9, 0.2
 # With more processes a core than this, what the others leave of the cache decides: scattered reads
 # slow down, a scan does not. Seen: 4.5 times on an idle machine, 3.4 with seven processes a core.
 _BUSY = 1.0
@@ -188,25 +189,36 @@ def check(table: Table) -> Verdict:
     """Test that the speed-ups are those of the paper or better."""
     rows = {row["method"]: row for row in table.to_records()}
     findings = tuple(_of_method(name, rows[name]) for name in (_MEMORY, _CODES))
-    if not all(finding.tested for finding in findings):
+    if any(float(rows[name]["load of a core"]) > _BUSY for name in (_MEMORY, _CODES)):
         return Verdict(findings, reason="machine: busy with other work when it was measured")
+    if not all(finding.tested for finding in findings):
+        return Verdict(findings, reason="paper silent on its codes' thresholds; here fewer pass")
     return Verdict(findings, reason="genuine: memory vectors read scattered units, a scan reads on")
 
 
 def _of_method(name: str, row: dict[str, Cell]) -> Finding:
-    """Return whether a method is as fast as in the paper, where the machine had time for it."""
-    faster, wanted, load = (
-        float(row[column]) for column in ("times faster", "paper times", "load of a core")
+    """Return whether a method is as fast as in the paper.
+
+    Not tested where the machine was busy, nor where the search spared products that the paper's
+    made: then it is faster for that reason.
+    """
+    faster, wanted, load, cost = (
+        float(row[column]) for column in ("times faster", "paper times", "load of a core", "cost")
     )
-    busy = load > _BUSY
     text = f"{faster:.1f} times, finding {100 * float(row['found']):.0f} % of the planted matches"
+    busy, spared = load > _BUSY, cost < _WORK * _PAPER_COST
+    if busy:
+        text = f"{load:.1f} processes shared a core and its cache ({text})"
+    elif spared:
+        text = f"{cost:.3f} N products in place of {_PAPER_COST} N ({text})"
+    tested = not busy and not spared
     return Finding(
-        f"{name}: at least {_NEAR} of the paper's {wanted:.0f} times faster than a plain scan of "
-        "all vectors",
-        not busy and faster >= _NEAR * wanted,
-        f"{load:.1f} processes shared a core and its cache ({text})" if busy else text,
+        f"{name}: at least {_NEAR} of the paper's speed-up, {wanted:.0f} times, over a plain scan "
+        "of all vectors",
+        tested and faster >= _NEAR * wanted,
+        text,
         main=True,
-        tested=not busy,
+        tested=tested,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from paper.drawing import lines_figure
 from paper.experiment import Experiment, Finding, Run, Verdict, unless_collapsed
-from paper.match_ranks import KMEANS, rank_table
+from paper.match_ranks import KMEANS, largest_units, rank_table
 from paper.table import Table
 
 _FASTER = 0.9
@@ -44,8 +44,8 @@ def check(table: Table) -> Verdict:
             )
             largest = float(curves[name].column("largest unit")[0])
             findings += [unless_collapsed(finding, largest) for finding in made]
-    reason = "data: matches in WordNet are weak, below 0.7"
-    return Verdict(tuple(findings), reason=reason)
+    reason = "paper silent on rounds: plain sums grow uneven (Table 1)"
+    return Verdict(tuple(findings), largest_units(table), reason)
 
 
 def _first(data: str, name: str, curve: Table, random: Table) -> Finding:
@@ -66,8 +66,8 @@ def _first(data: str, name: str, curve: Table, random: Table) -> Finding:
 def _faster(data: str, name: str, curve: Table, random: Table) -> Finding:
     left, other = _later(curve), _later(random)
     return Finding(
-        f"the probability falls faster with {name} than with random units (ranks 11–20 over 1, "
-        f"at most {_FASTER} of theirs)",
+        f"the probability falls faster with {name} than at random (ranks 11–20 over 1, at most "
+        f"{_FASTER} times)",
         left <= _FASTER * other,
         f"{left:.3f}, random {other:.3f}",
         of_paper=name in KMEANS,
@@ -93,8 +93,7 @@ def plot(table: Table) -> Any:
 FIG04 = Experiment(
     "fig04-unit-probability",
     "Figure 4",
-    "Units ranked first very likely hold a match; the probability falls faster with k-means than "
-    "with random units.",
+    "Units ranked first very likely hold a match; with k-means the probability falls faster.",
     SETTINGS,
     compute,
     check,

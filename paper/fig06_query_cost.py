@@ -32,7 +32,7 @@ _SHARE = 0.055
 _COST = 0.2
 _SAME_COST, _SAME_UNITS = "same mean cost", "same number of units"
 _NEAR = 0.2
-_SCATTER = 0.95
+_ERRORS = 2
 _COLUMNS = ("data", "variant", "compared", "units visited", "ratio", "run", "largest unit")
 
 SETTINGS: dict[Any, dict[str, Any]] = {
@@ -76,13 +76,20 @@ def ratios_by_rank(units: SearchedUnits) -> Float64Array:
 
 
 def check(table: Table) -> Verdict:
-    """Test that pinv scatters less at the same cost, and costs the same with as many units."""
+    """Test that pinv scatters less with as many units visited, and costs about the same.
+
+    Beside it stands the scatter where both cost the same.
+    """
     findings = []
     for data in table.values("data"):
         part = table.where(data=data)
         for name in (KMEANS_SUM, KMEANS_NORM):
             largest = float(part.where(variant=name).column("largest unit").max())
-            for finding in (_less_scatter(part, name), _same_mean(part, name)):
+            for finding in (
+                _less_scatter(part, name, _SAME_UNITS),
+                _same_mean(part, name),
+                _less_scatter(part, name, _SAME_COST),
+            ):
                 findings.append(_if_reached(unless_collapsed(finding, largest), part, name))
     return Verdict(
         tuple(findings),
@@ -106,17 +113,25 @@ def _moments(part: Table, variant: str, compared: str) -> tuple[Float64Array, Fl
     return np.array([each.mean() for each in runs]), np.array([each.std() for each in runs])
 
 
-def _less_scatter(part: Table, name: str) -> Finding:
+def _less_scatter(part: Table, name: str, compared: str) -> Finding:
+    """Return whether pinv scatters less, by two standard errors of the runs."""
     (ours_mean, ours), (mean, theirs) = (
-        _moments(part, which, _SAME_COST) for which in (KMEANS_PINV, name)
+        _moments(part, which, compared) for which in (KMEANS_PINV, name)
+    )
+    gaps = theirs - ours
+    error = gaps.std(ddof=1) / np.sqrt(len(gaps))
+    where = (
+        f"with {100 * _SHARE:.1f} % of the units visited"
+        if compared == _SAME_UNITS
+        else f"at the mean cost nearest to {_COST}"
     )
     return Finding(
-        f"at the mean cost nearest to {_COST}, the deviation of {KMEANS_PINV} is below that of "
-        f"{name} (by {100 * (1 - _SCATTER):.0f} %)",
-        bool(ours.mean() <= _SCATTER * theirs.mean()),
+        f"{where}, the cost of a query deviates less with {KMEANS_PINV} than with {name} "
+        f"({_ERRORS} standard errors)",
+        bool(gaps.mean() > _ERRORS * error),
         f"{spread(ours, 4)} at a mean of {ours_mean.mean():.3f}, {spread(theirs, 4)} at "
         f"{mean.mean():.3f}",
-        of_paper=name == KMEANS_SUM,
+        of_paper=name == KMEANS_SUM and compared == _SAME_UNITS,
         main=True,
         data=str(part.rows[0][0]),
     )
@@ -135,8 +150,8 @@ def _same_mean(part: Table, name: str) -> Finding:
 
 
 def plot(table: Table) -> Any:
-    """Draw the first run at the same mean cost, one panel a data set."""
-    shown = table.where(compared=_SAME_COST, run=0)
+    """Draw the first run with as many units visited, one panel a data set."""
+    shown = table.where(compared=_SAME_UNITS, run=0)
     return histogram_figure(shown, "ratio", "variant", panel="data", label="complexity ratio C/N")
 
 

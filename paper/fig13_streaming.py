@@ -94,31 +94,28 @@ def check(table: Table) -> Verdict:
         streams.setdefault(name, []).append(int(size))
     findings = []
     for name, sizes in streams.items():
-        # Units of more vectors than the embeddings have dimensions are not the paper's case.
-        of_paper = not name.startswith("WordNet")
         findings += [
-            _close(table, name, sizes[0], of_paper),
-            _larger_find_less(table, name, sizes, of_paper),
-            *(_pinv_better(table, name, size, of_paper) for size in sizes),
+            _close(table, name, sizes[0]),
+            _larger_find_less(table, name, sizes),
+            *(_pinv_better(table, name, size) for size in sizes),
         ]
     reason = "data: weak matches, few effective dimensions"
     return Verdict(tuple(findings), reason=reason)
 
 
-def _close(table: Table, name: str, size: int, of_paper: bool) -> Finding:
+def _close(table: Table, name: str, size: int) -> Finding:
     panel = f"{name}, n = {size}"
     third = over_runs(table.where(data=panel), quality_at, panel, "pinv", _THIRD)
     return Finding(
         f"n = {size}: near exhaustive quality at a third of its cost ({100 * _CLOSE:.0f} %, pinv)",
         bool(third.mean() >= _CLOSE),
         f"{spread(third)} of it",
-        of_paper=of_paper,
         main=True,
         data=name,
     )
 
 
-def _larger_find_less(table: Table, name: str, sizes: list[int], of_paper: bool) -> Finding:
+def _larger_find_less(table: Table, name: str, sizes: list[int]) -> Finding:
     panels = [f"{name}, n = {size}" for size in sizes]
     found = [
         over_runs(table.where(data=panel), quality_at, panel, "pinv", 0.2).mean()
@@ -128,13 +125,12 @@ def _larger_find_less(table: Table, name: str, sizes: list[int], of_paper: bool)
         "larger units find less at the same C/N (0.2, pinv)",
         bool(np.all(np.diff(found) < 0)),
         ", ".join(f"n = {size}: {value:.3f}" for size, value in zip(sizes, found, strict=True)),
-        of_paper=of_paper,
         main=True,
         data=name,
     )
 
 
-def _pinv_better(table: Table, name: str, size: int, of_paper: bool) -> Finding:
+def _pinv_better(table: Table, name: str, size: int) -> Finding:
     """Return whether pinv finds more than sum, by two standard errors of the runs."""
     panel = f"{name}, n = {size}"
     total, pinv = (
@@ -146,7 +142,7 @@ def _pinv_better(table: Table, name: str, size: int, of_paper: bool) -> Finding:
         f"n = {size}: pinv ahead of sum (2 standard errors)",
         bool(gaps.mean() > 2 * error),
         f"pinv less sum {spread(gaps, sign='+')}",
-        of_paper=of_paper and size < _LARGEST,
+        of_paper=size < _LARGEST,
         data=name,
     )
 

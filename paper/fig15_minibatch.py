@@ -30,7 +30,7 @@ from paper.table import Cell, Table
 
 # How many times as large counts as far less balanced (in the paper it is 74 times), and how much
 # more counts as more.
-_TIMES, _MORE = 2.0, 0.01
+_TIMES, _MORE, _ERRORS = 2.0, 0.01, 2
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     "smoke": {"vectors": 1500, "epochs": 3, "runs": 2, "ratios": (0.12, 0.2, 0.4, 0.7)},
@@ -59,7 +59,7 @@ def imbalance(units: SearchedUnits) -> float:
 
 
 def check(table: Table) -> Verdict:
-    """Test balance and quality."""
+    """Test balance, smoothness and quality."""
     findings = [
         finding
         for data in table.values("data")
@@ -85,7 +85,8 @@ def _compared(data: str, table: Table) -> list[Finding]:
             f"δ {spread(factors[THEIRS], 2)} against {spread(factors[OURS], 2)}, {times:.1f} times",
             main=True,
             data=data,
-        )
+        ),
+        _rougher(table, data),
     ]
     return [
         *findings,
@@ -101,6 +102,37 @@ def _compared(data: str, table: Table) -> list[Finding]:
             for name in (THEIRS, THEIRS_PINV)
         ),
     ]
+
+
+def _rougher(table: Table, data: str) -> Finding:
+    """Return whether the curve of mbk has deeper dents than ours, by more than runs differ."""
+    ours, theirs = (over_runs(table, dent, data, name) for name in (OURS, THEIRS))
+    gaps = theirs - ours
+    error = gaps.std(ddof=1) / np.sqrt(len(gaps))
+    return Finding(
+        f"the curve of mbk is less smooth (farther below its concave hull, {_ERRORS} standard "
+        "errors)",
+        bool(gaps.mean() > _ERRORS * error),
+        f"{spread(theirs)} of the exhaustive quality against {spread(ours)}",
+        data=data,
+    )
+
+
+def dent(table: Table, data: Cell, variant: Cell) -> float:
+    """Return how far a curve comes below its concave hull, in shares of the exhaustive quality.
+
+    A curve that rises steadily, ever more slowly, is its own hull; a large unit, which every query
+    pays for at once, leaves a dent.
+    """
+    curve = table.where(data=data, variant=variant)
+    ratios, shares = curve.column("ratio"), curve.column("quality") / curve.column("baseline")
+    dents = [0.0]
+    for first, last in itertools.combinations(range(len(ratios)), 2):
+        ends, between = [first, last], slice(first, last + 1)
+        if ratios[last] > ratios[first]:
+            chord = np.interp(ratios[between], ratios[ends], shares[ends])
+            dents.append(float((chord - shares[between]).max()))
+    return max(dents)
 
 
 def _factors(table: Table, name: str) -> Float64Array:
@@ -126,4 +158,4 @@ FIG15 = Experiment(
     plot,
 )
 
-__all__ = ["FIG15", "imbalance"]
+__all__ = ["FIG15", "dent", "imbalance"]

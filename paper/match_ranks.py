@@ -89,6 +89,25 @@ def _of_variant(
     return [plain([*row, *facts]) for row in drawn]
 
 
+def largest_units(table: Table) -> str:
+    """Return in words how many of the vectors the largest units of plain sums and pinv hold.
+
+    A unit that holds many vectors holds many matches, whatever made it.
+    """
+    sets = [
+        f"{data} "
+        + " and ".join(
+            f"{100 * float(table.where(data=data, variant=name).column('largest unit')[0]):.0f} %"
+            for name in KMEANS
+        )
+        for data in table.values("data")
+    ]
+    return (
+        "The largest unit of any run, of plain sums and of pinv, holds of all vectors: "
+        f"{'; '.join(sets)}. Where it is large, what holds of sums may rest on it."
+    )
+
+
 def own_ids(data: RetrievalSet) -> IntArray | None:
     """Return the id of each query in the data; None where queries are not part of it.
 
@@ -194,6 +213,7 @@ def _some_ranks(most: int) -> list[int]:
 __all__ = [
     "KMEANS",
     "RANK_COLUMNS",
+    "largest_units",
     "matches_by_chance",
     "matches_by_rank",
     "own_ids",

@@ -98,7 +98,7 @@ def check(table: Table) -> Verdict:
                 data=str(data),
             )
         )
-    return Verdict(tuple(findings), reason="data: our photographs are not nearly orthogonal")
+    return Verdict(tuple(findings), reason="data: these descriptors are not nearly orthogonal")
 
 
 def _alike(table: Table, data: Cell, kind: str) -> Finding:

@@ -8,7 +8,7 @@ from paper import Table
 from paper.fig02_roc import crossing
 from paper.fig03_cost_caps import best_size, farthest, printed_cost
 from paper.fig11_codes import ranked_by_codes
-from paper.fig15_minibatch import imbalance
+from paper.fig15_minibatch import dent, imbalance
 from paper.quality_curves import RUN_COLUMNS, SearchedUnits, mean_table
 from paper.retrieval_sets import made_up_views
 from paper.simulated_queries import passing_rates
@@ -82,6 +82,18 @@ def test_imbalance_counts_empty_clusters():
     units = SearchedUnits(np.zeros((1, 2)), labels, np.array([20, 20]))
     # Four clusters asked for, 40/10; half of them hold everything.
     assert imbalance(units) == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize(
+    ("qualities", "depth"),
+    [((0.0, 0.6, 0.9, 1.0), 0.0), ((0.0, 0.2, 0.8, 1.0), 0.2), ((0.0, 0.0, 0.0, 1.0), 2 / 3)],
+)
+def test_dent_of_a_curve_by_hand(qualities, depth):
+    rows = tuple(
+        ("d", "v", ratio, 2 * quality, 2.0, 0)
+        for ratio, quality in zip((0.1, 0.2, 0.3, 0.4), qualities, strict=True)
+    )
+    assert dent(Table("t", RUN_COLUMNS, rows), "d", "v") == pytest.approx(depth)
 
 
 @pytest.mark.parametrize("symmetric", [True, False])

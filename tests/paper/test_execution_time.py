@@ -62,3 +62,15 @@ def test_times_of_a_busy_machine_tell_nothing(load, tested):
     findings = TIME.check(busy).findings
     assert [each.tested for each in findings] == [tested, tested]
     assert ("1.1 processes shared a core" in findings[0].numbers) is not tested
+
+
+def test_search_that_spares_products_is_not_compared():
+    table = MADE["time"](True)
+    place = table.columns.index("cost")
+    rows = [(*row[:place], 0.115, *row[place + 1 :]) for row in table.rows[2:]]
+    verdict = TIME.check(Table("t", table.columns, (*table.rows[:2], *rows)))
+    memory, codes = verdict.findings
+    assert memory.holds
+    assert not codes.tested
+    assert "0.115 N products in place of 0.2 N" in codes.numbers
+    assert verdict.reason == "paper silent on its codes' thresholds; here fewer pass"

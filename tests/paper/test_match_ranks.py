@@ -6,6 +6,7 @@ import pytest
 from memvec.index import Index
 from paper.fig06_query_cost import ratios_by_rank
 from paper.match_ranks import (
+    largest_units,
     matches_by_chance,
     matches_by_rank,
     own_ids,
@@ -14,6 +15,7 @@ from paper.match_ranks import (
 )
 from paper.quality_curves import SearchedUnits, kmeans_variants, paper_config, search_units
 from paper.retrieval_sets import RetrievalSet, made_up_views
+from paper_tables import MADE
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +86,8 @@ def test_normalised_sums_assign_and_score(objects):
     sums = np.array([objects.vectors[index.labels == unit].sum(axis=0) for unit in range(20)])
     sums /= np.linalg.norm(sums, axis=1, keepdims=True)
     np.testing.assert_allclose(index.unit_vectors, sums, atol=1e-5)
+
+
+def test_largest_units_are_named_for_each_set():
+    table = MADE["fig04-unit-probability"](True)
+    assert "of all vectors: Holidays 1 % and 1 %. " in largest_units(table)
