@@ -35,6 +35,7 @@ _PANEL = (3.1, 2.6)
 _LEGEND = 0.5
 # Histograms of one value still have a width.
 _NARROWEST = 0.01
+_NEAR_A_TENTH = 0.12
 _SETTINGS: Any = {
     "font.size": 8,
     "axes.titlesize": 8,
@@ -124,7 +125,9 @@ def quality_figure(table: Table, per_row: int = 4) -> Any:
         for baseline in np.unique(part.column("baseline")):
             axes.axhline(baseline, zorder=0, **whole)
         draw_lines(axes, part, "ratio", "quality", "variant", table.values("variant"))
-        axes.set_xlim(0.95 * part.column("ratio").min(), 1)
+        least = 0.95 * part.column("ratio").min()
+        # M/N is a tenth in most figures; where a curve begins just above, the tick of 0.1 is shown.
+        axes.set_xlim(min(least, 0.1) if least < _NEAR_A_TENTH else least, 1)
         finish(axes, ("complexity ratio C/N", measure(str(name))), "x")
     share_legend(figure, panels)
     return figure
@@ -161,6 +164,7 @@ def histogram_figure(table: Table, value: str, by: str, *, panel: str, label: st
                 label=_label(which),
             )
         finish(axes, (label, "queries"))
+        axes.yaxis.get_major_locator().set_params(integer=True)
     share_legend(figure, panels)
     return figure
 
