@@ -103,7 +103,7 @@ def largest_units(table: Table) -> str:
         for data in table.values("data")
     ]
     return (
-        "The largest unit of any run, of plain sums and of pinv, holds of all vectors: "
+        "Share of the vectors in the largest unit of any run, with plain sums and with pinv: "
         f"{'; '.join(sets)}. Where it is large, what holds of sums may rest on it."
     )
 

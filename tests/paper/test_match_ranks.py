@@ -90,4 +90,4 @@ def test_normalised_sums_assign_and_score(objects):
 
 def test_largest_units_are_named_for_each_set():
     table = MADE["fig04-unit-probability"](True)
-    assert "of all vectors: Holidays 1 % and 1 %. " in largest_units(table)
+    assert "with pinv: Holidays 1 % and 1 %. " in largest_units(table)
