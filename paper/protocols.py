@@ -123,7 +123,7 @@ _LARGE = {
     "units": (_SILENT, "N/10"),
 }
 _MINI_BATCH = (
-    "scikit-learn of 2015, defaults",
+    "scikit-learn; settings not given",
     "scikit-learn of today, defaults, but for the start: random vectors, as in the algorithm cited",
 )
 _LARGE_DATA = (
