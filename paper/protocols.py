@@ -404,7 +404,8 @@ PROTOCOLS: dict[str, Protocol] = {
             "vocabulary is learned; Gardens Point by day and by night by a CNN, among 5,000 "
             "images; random order; WordNet embeddings, matches above cosine 0.6",
         ),
-        "95 % at C/N = 1/3; pinv above sum by 2 standard errors",
+        "95 % of the exhaustive quality at C/N = 1/3; pinv above sum by 2 standard errors of the "
+        "runs, in mean height",
         dim=("1920", "1920; 1024; 1024; 384"),
         vectors=("10⁶", "5,148; 5,200; 5,200; 20,000"),
         unit_size=("four; 10 and 500 are named", "10, 50, 100, 500"),
