@@ -64,8 +64,9 @@ _COLUMNS = (
     "dim",
     "effective dimension",
 )
-# FLANN's time in shares of its scan above which it counts as saving little (paper: 0.8).
-_LITTLE = 0.5
+# FLANN's time in shares of its scan above which it counts as saving little (paper: 0.8), and how
+# much lower counts as lower: two runs of its autotuning differ by more. Seen: 0.09 and 0.12.
+_LITTLE, _LOWER = 0.5, 0.8
 
 SETTINGS: dict[Any, dict[str, Any]] = {
     # Runs on embeddings, and on descriptors of photographs.
@@ -184,9 +185,9 @@ def check(table: Table) -> Verdict:
         )
         findings += [
             Finding(
-                "memory vectors (k-means) have a lower complexity ratio than FLANN (any less; "
-                "paper: 0.3 against 0.8)",
-                bool(np.median(kmeans) < np.median(flann)),
+                "memory vectors (k-means) have a lower complexity ratio than FLANN (by "
+                f"{100 * (1 - _LOWER):.0f} %; paper: 0.3 against 0.8)",
+                bool(np.median(kmeans) <= _LOWER * np.median(flann)),
                 text,
                 main=True,
                 data=str(data),

@@ -49,9 +49,9 @@ writes it; every verdict comes from a check with a stated tolerance.
 | checked | formulas against simulation: there is nothing to reproduce |
 
 Each item lists the set-ups and rules that were also tried. After outcomes were known, the rules of
-Figures 4, 5, 10, 11 and 12 were made stricter, those of Figures 6, 13 and 15 and of execution times
-were brought closer to the paper's words, and photographs were added to Figures 15 and 16. A value
-behind ± is the standard deviation of runs.
+Figures 4, 5, 10, 11 and 12 and of FLANN were made stricter, those of Figures 6, 13 and 15 and of
+execution times were brought closer to the paper's words, and photographs were added to Figures 15
+and 16. A value behind ± is the standard deviation of runs.
 
 Errors of the paper's formulas stand in [errata.md](errata.md), the layout of `DIR` in
 [paper-data.md](paper-data.md). `make reproduce DATA=DIR` recomputes the page.
