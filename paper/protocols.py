@@ -388,9 +388,9 @@ PROTOCOLS: dict[str, Protocol] = {
             "All scans first, then all searches, which find codes in the cache: 4.5 times for "
             "memory vectors, symmetric codes 436 times; with five processes a core, 3.7 and 326 "
             "times.",
-            "In turns, on an idle machine: 4.9 and 104.8 times, codes by 0.115 N products, for 1.5 % "
-            "of the vectors are in units that pass. With seven processes a core: 3.4 and 86 times. A "
-            "load above one process a core counts as no test.",
+            "In turns, on an idle machine: 4.9 and 104.8 times, codes by 0.115 N products, since "
+            "1.5 % of the vectors are in units that pass. With seven processes a core: 3.4 and 86 "
+            "times. A load above one process a core counts as no test.",
             "A baseline that visits every unit, 1.1 N products: 4.1 times for memory vectors. The "
             "baseline here is a plain product with all N vectors, on one thread.",
             "The same product on two threads, their processor times added, N = 10⁶: 4.8 times, "
