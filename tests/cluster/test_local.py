@@ -229,6 +229,20 @@ def test_shard_that_is_found_damaged_in_a_search_is_left_out_or_an_error(root, q
         assert kept == {0, 1}
 
 
+def test_no_tables_are_made_of_damaged_files(root, queries):
+    """They would be kept, and taken for those of the shard after its repair."""
+    shutil.rmtree(root / "tables")
+    [codes] = (root / "shard-0002" / "segments" / "200000000001").glob("g*/codes.npy")
+    content = bytearray(codes.read_bytes())
+    content[-1] ^= 1
+    codes.write_bytes(bytes(content))
+    with pytest.raises(ShardError, match="Shard 2.*checksum"):
+        open_local(root)
+    assert not (root / "tables").exists()
+    with open_local(root, partial=True) as collection:
+        assert collection.range_search(queries).certificate.missing_shards == (2,)
+
+
 def test_all_shards_lost_is_an_error_even_for_partial_answers(root):
     for folder in root.glob("shard-*"):
         shutil.rmtree(folder)

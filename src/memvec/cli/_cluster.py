@@ -15,7 +15,7 @@ from memvec.cli._options import COSINE, COUNT, field_options, json_option, optio
 def cluster() -> None:
     """Find duplicates and similar pairs on a Ray cluster.
 
-    The cluster is that of RAY_ADDRESS, or one that is started on this machine.
+    The cluster is that of RAY_ADDRESS, one that runs on this machine (`ray start`), or a new one.
 
     Needs `pip install 'memvec[ray]'`.
     """

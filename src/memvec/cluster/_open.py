@@ -10,6 +10,7 @@ from typing import Any
 
 from memvec import checks
 from memvec.checks import counted
+from memvec.cluster._ray import require_ray
 from memvec.cluster._root import (
     ROOT,
     Root,
@@ -80,7 +81,9 @@ def open_cluster(
         As in :func:`memvec.open`, for each shard.
     partial : bool, default False
         Return answers even if some shards do not answer. The certificate names these shards and
-        promises nothing about their items. By default, such a shard raises ShardError.
+        promises nothing about their items. Counts, lengths and lists, which have no certificate,
+        leave them out as well: `missing_shards` of the collection names them, and the logger
+        "memvec" warns of each. By default, such a shard raises ShardError.
     local : bool, default False
         Open all shards in this process, without Ray. Answers are the same.
     cpus : float, default 1
@@ -123,8 +126,13 @@ def open_cluster(
         seal_at=seal_at,
     )
     cpus = checks.real(cpus, "cpus", _WHERE, low=0, low_open=True)
+    wanted = None if shards is None else checked_shards(shards, _WHERE)
     with disk.refusals(folder):
-        root = _root(folder, shards, given, read_only)
+        root = _known(folder, wanted, given, read_only)
+    if not local:
+        require_ray(f"{_WHERE} without local=True")  # before anything is created
+    with disk.refusals(folder):
+        root = root or _created(folder, wanted, given)
     options = {"read_only": read_only, "verify": verify, "background": background}
     if local:
         links = _local_links(root, options)
@@ -135,14 +143,13 @@ def open_cluster(
     return _opened(root, links, read_only=read_only, partial=partial)
 
 
-def _root(folder: Path, shards: int | None, given: dict[str, Any], read_only: bool) -> Root:
-    """Return what a folder holds, after it was made if there is nothing."""
-    wanted = None if shards is None else checked_shards(shards, _WHERE)
+def _known(folder: Path, wanted: int | None, given: dict[str, Any], read_only: bool) -> Root | None:
+    """Return what a folder holds, checked; None where it is to be created."""
     root = read_root(folder)
     if root is None:
         if wanted is None or "dim" not in given or read_only:
             raise not_found(folder)
-        return _created(folder, wanted, given)
+        return None
     if wanted not in (None, root.n_shards):
         expected = f"{root.n_shards}, as the collection was created with, or left out"
         raise checks.bad_value("shards", _WHERE, expected, wanted)
@@ -150,8 +157,9 @@ def _root(folder: Path, shards: int | None, given: dict[str, Any], read_only: bo
     return root
 
 
-def _created(folder: Path, n_shards: int, given: dict[str, Any]) -> Root:
+def _created(folder: Path, n_shards: int | None, given: dict[str, Any]) -> Root:
     """Make empty shards; the file that names them comes last."""
+    assert n_shards is not None
     make_folder(folder, n_shards)
     root = Root.new(folder, n_shards, Settings(**given))
     for number in range(n_shards):

@@ -179,7 +179,7 @@ class RayLink:
         self.number, self.folder, self.actor = number, root.shard_folder(number), actor
         self._ray, self._settings = ray, root.settings
         self._answers, self._messages = answers, messages
-        self._has_answered = False
+        self._has_answered = self._was_open = False
         gone = (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError)
         self._failures = _Failures(ray.exceptions.RayTaskError, gone)
 
@@ -220,14 +220,15 @@ class RayLink:
                 told = self._answers.get(answer)
                 self._has_answered = True
                 found = self._fetched(told) if isinstance(told, Held) else told
+                self._was_open = True
                 if found is not None or not isinstance(told, Held):
                     return unpacked_answer(found) if isinstance(found, bytes) else found
                 reason = "an answer that it held was lost"
             except self._failures.of_task as error:
                 self._has_answered = True
                 cause = getattr(error, "cause", error)
-                # The lock of an actor that was just killed.
-                if not isinstance(cause, LockedError) or method not in _AGAIN.values():
+                # The lock of the actor before, whose process has not quite ended.
+                if not (self._was_open and isinstance(cause, LockedError)):
                     raise cause from None
                 reason = str(cause)
             except self._failures.of_actor as error:
@@ -259,9 +260,9 @@ class RayLink:
             reference = self.actor.find_shared.remote(*args)
         return self._answers.expect(reference)
 
-    def state(self, known: State | None) -> Callable[[], State]:
+    def state(self, known: State | None, in_use: frozenset[int]) -> Callable[[], State]:
         """Ask for the state of the shard; its segments are mapped here, too."""
-        listing = self.begin("listing", Known.of(known))
+        listing = self.begin("listing", Known.of(known, in_use))
 
         def wait() -> State:
             found: Listing = listing()

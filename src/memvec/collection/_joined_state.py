@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from memvec.collection._calibration import Blocks, PackedTable, asked_strangers, checked_table
+from memvec.collection._catalog import NUMBERS_OF_SHARD
 from memvec.collection._joint_table import Ask
 from memvec.collection._segment import Segment
 from memvec.collection._state import Part, State
@@ -40,26 +41,59 @@ class SeveralWaiting(Waiting):
         return found
 
 
-def joined_state(states: Sequence[State], tables: Blocks) -> State:
-    """Return the state of several shards; their keys and segments have numbers of their own.
+@dataclass(frozen=True, eq=False)
+class JoinedState(State):
+    """The state of several shards; their keys and segments have numbers of their own.
+
+    Attributes
+    ----------
+    of_shards : mapping of int to State
+        That of each shard, by rising number.
+    missing : tuple of int
+        Shards that did not answer, whose items are left out.
+    """
+
+    of_shards: Mapping[int, State]
+    missing: tuple[int, ...]
+
+    def left_without(self, lost: int) -> JoinedState:
+        """Return the state after a shard was lost; the tables of the others are here already."""
+        left = {number: one for number, one in self.of_shards.items() if number != lost}
+        tables = {
+            names: table
+            for names, table in self.calibration.items()
+            if not any(name // NUMBERS_OF_SHARD == lost for name in names)
+        }
+        return joined_state(left, tables, tuple(sorted({*self.missing, lost})))
+
+
+def joined_state(
+    of_shards: Mapping[int, State], tables: Blocks, missing: tuple[int, ...]
+) -> JoinedState:
+    """Return the state of several shards.
 
     Parameters
     ----------
-    states : sequence of State
+    of_shards : mapping of int to State
         By rising number of the shard.
     tables : mapping
         What segments of different shards find in each other.
+    missing : tuple of int
+        Shards that did not answer.
     """
+    states = list(of_shards.values())
     waiting = SeveralWaiting([state.waiting.rows for state in states])
     alive = np.concatenate([state.waiting.alive for state in states])
     blocks: dict[tuple[int, int], PackedTable] = dict(tables)
     for state in states:
         blocks |= state.calibration
-    return State(
+    return JoinedState(
         sum(state.change for state in states),
         tuple(part for state in states for part in state.segments),
         Part(waiting, alive),
         blocks,
+        of_shards,
+        missing,
     )
 
 

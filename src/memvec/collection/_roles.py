@@ -20,7 +20,10 @@ class Held(Protocol):
 
     folder: Path
     settings: Settings
-    state: State
+
+    @property
+    def state(self) -> State:
+        """What searches see."""
 
     @property
     def read_only(self) -> bool:

@@ -345,12 +345,15 @@ class Searches:
             try:
                 return ask(state)
             except MovedError:
-                if not self._store.read_only:
-                    # Reads nothing, unless an interrupt came between a commit and memory.
-                    self._store.refresh()
+                self._catch_up()
                 if self._store.state is state:
                     text = "is damaged: a vector belongs to no item"
                     raise CorruptIndexError(f"{self._store.folder} {text}.") from None
+
+    def _catch_up(self) -> None:
+        if not self._store.read_only:
+            # Reads nothing, unless an interrupt came between a commit and memory.
+            self._store.refresh()
 
     def passing(self, where: Where | None, caller: str) -> tuple[State, list[BoolArray]]:
         """Return a state, and which rows of each of its parts pass."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +27,6 @@ from memvec.search import Scope, compare_scopes, search_scopes
 from memvec.storage import CheckReport, FileSum
 from memvec.types import ArrayLike, BoolArray, Float32Array, IntArray
 
-# States that are still answered for after others took their place.
-_STATES_KEPT = 4
 # Ids that come with an answer, at most.
 _IDS_WITH_ANSWER = 1000
 
@@ -96,18 +93,19 @@ class Listing(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What of a state is known to those who ask for a listing."""
+    """What of a state is known to those who ask for a listing, and the states that they use."""
 
     last_key: int
     tables: frozenset[tuple[int, int]]
+    in_use: frozenset[int]
 
     @classmethod
-    def of(cls, state: State | None) -> Known:
+    def of(cls, state: State | None, in_use: frozenset[int]) -> Known:
         """Return what a state knows; None knows nothing."""
         if state is None:
-            return cls(-1, frozenset())
+            return cls(-1, frozenset(), in_use)
         keys = state.waiting.keys
-        return cls(int(keys[-1]) if len(keys) else -1, frozenset(state.calibration))
+        return cls(int(keys[-1]) if len(keys) else -1, frozenset(state.calibration), in_use)
 
 
 class Shard:
@@ -140,7 +138,8 @@ class Shard:
         if not read_only:
             self._store.number_from(number * NUMBERS_OF_SHARD)
         self._collection = Collection(self._store, verify=verify, background=background)
-        self._states: OrderedDict[int, State] = OrderedDict()
+        # By their changes, the newest and those that somebody still reads from.
+        self._states: dict[int, State] = {}
         self._order: tuple[int, IntArray] = (-1, np.empty(0, np.int64))
         # One tuple, replaced at once: threads may ask at the same time.
         self._scopes: tuple[State | None, Any, tuple[Scope, ...]] = (None, None, ())
@@ -148,19 +147,28 @@ class Shard:
         #: How many threads share the queries of those who say nothing.
         self.threads: int | None = None
 
-    def state(self) -> State:
-        """Return what is committed now; it is answered for until a few others took its place."""
+    def state(self, in_use: frozenset[int] = frozenset()) -> State:
+        """Return what is committed now; it is answered for as long as it is named among those used.
+
+        Parameters
+        ----------
+        in_use : frozenset of int
+            The changes of states before that somebody still reads from.
+        """
+        state = self._newest()
+        kept = {change: one for change, one in self._states.items() if change in in_use}
+        self._states = {**kept, state.change: state}
+        return state
+
+    def _newest(self) -> State:
         self._store.refresh()
         state = self._collection._reading.state()
         self._check_numbers(state)
-        self._states[state.change] = state
-        while len(self._states) > _STATES_KEPT:
-            self._states.popitem(last=False)
         return state
 
     def listing(self, known: Known) -> Listing:
         """Return what is committed now, less what is known."""
-        state = self.state()
+        state = self.state(known.in_use)
         keys = state.waiting.keys
         fresh = state.waiting.rows.rows.some(
             slice(int(np.searchsorted(keys, known.last_key, "right")), None)
@@ -284,10 +292,14 @@ class Shard:
         self._collection._writing.settle()
 
     def calibration_rows(self, number: int, rows: Float32Array) -> CalibrationTable:
-        """Return the matches of rows in a segment, and what its stages see of them."""
+        """Return the matches of rows in a segment, and what its stages see of them.
+
+        Its files are checked before: what is found is kept for those who open the shards next.
+        """
         for state in (self._store.state, *self._states.values()):
             for part in state.segments:
                 if part.rows.number == number:
+                    self._collection._reading.check_segments(state)
                     return part.rows.index.calibration_rows(rows)
         raise MovedError
 
@@ -307,11 +319,12 @@ class Shard:
 
     def _state_of(self, change: int) -> State:
         """Return a state that was handed out, or the present one where it has that number."""
-        if change in self._states:
-            return self._states[change]
-        state = self.state()
+        if (kept := self._states.get(change)) is not None:
+            return kept
+        state = self._newest()
         if state.change != change:
             raise MovedError
+        self._states = {**self._states, change: state}
         return state
 
     def _check_numbers(self, state: State) -> None:

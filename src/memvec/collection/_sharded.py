@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import errno
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -10,15 +11,18 @@ from typing import Any, TypeVar
 import numpy as np
 
 from memvec.collection._collection import Collection
+from memvec.collection._joined_state import JoinedState
 from memvec.collection._joins import Joins
+from memvec.collection._naming import MovedError
 from memvec.collection._question import Live, Question
 from memvec.collection._searches import Inquiry, Searches
 from memvec.collection._shard import Sought
 from memvec.collection._sharded_parts import ShardedReading, ShardedWriting
 from memvec.collection._sharded_store import Link, ShardedStore
 from memvec.collection._state import State
+from memvec.collection._streams import PairStream, RangeStream
 from memvec.collection._waiting_source import WaitingSource
-from memvec.errors import ShardError
+from memvec.errors import ShardError, StorageError
 from memvec.guarantee import Plan, Request, Thresholds
 from memvec.matches import Matches
 from memvec.search import ALL_ALLOWED, Scope, StageView
@@ -150,11 +154,10 @@ class ShardedQuestion(Question):
     @cached_property
     def _sources(self) -> list[ShardSource]:
         assert self.store is not None
-        shared, states = SharedRows(), self.store.states
+        shared, links = SharedRows(), self.store.links
         return [
-            ShardSource(self.store, link, states[link.number], self.request, self.where, shared)
-            for link in self.store.links
-            if link.number in states
+            ShardSource(self.store, links[number], state, self.request, self.where, shared)
+            for number, state in _joined(self.state).of_shards.items()
         ]
 
     @property
@@ -193,11 +196,15 @@ class ShardedQuestion(Question):
 
     def _of_answering(self, plan: Plan) -> Plan:
         """Return a plan whose certificate names the shards that do not answer."""
-        assert self.store is not None
-        if not (missing := self.store.missing):
+        if not (missing := _joined(self.state).missing):
             return plan
         told = replace(plan.certificate, missing_shards=missing, complete=False)
         return replace(plan, certificate=told)
+
+
+def _joined(state: State) -> JoinedState:
+    assert isinstance(state, JoinedState)
+    return state
 
 
 class ShardedSearches(Searches):
@@ -231,13 +238,44 @@ class ShardedSearches(Searches):
             except ShardError as lost:
                 self._shards.lose(lost)
 
+    def _catch_up(self) -> None:
+        """Read the state anew, a reader's too: a shard that came back has no other."""
+        self._shards.refresh()
+
+    def stream(self, rows: Float32Array, asked: Inquiry, *, ordered: bool) -> RangeStream:
+        """Return everything above a similarity, as it is asked for; the state is that of the call.
+
+        The shards keep that state until the stream is gone.
+        """
+        made = super().stream(rows, asked, ordered=ordered)
+        return RangeStream(_of_kept_state(made.blocks()), made.certificate, made.searched)
+
+
+class ShardedJoins(Joins):
+    """Joins of shards, each of one state, which the shards keep until the stream is gone."""
+
+    def pairs(self, asked: Inquiry, collapse_copies: bool, progress: bool | None) -> PairStream:
+        """Return all pairs of items above a similarity, each once, as they are found."""
+        made = super().pairs(asked, collapse_copies, progress)
+        return PairStream(_of_kept_state(made.blocks()), made.certificate)
+
+
+def _of_kept_state(found: Iterator[_Result]) -> Iterator[_Result]:
+    """Yield what is found in a state, or say that it is gone."""
+    try:
+        yield from found
+    except MovedError:
+        text = "A shard was restarted, and no longer has the state that is read here. Ask again."
+        raise StorageError(errno.ESTALE, text) from None
+
 
 class ShardedCollection(Collection):
     """A collection in several folders, each of them an ordinary one; made by `memvec.cluster.open`.
 
     A hash of its id determines the shard of an item; items are listed shard by shard. What one call
     adds to a shard is added completely or not at all. Calibration queries are a sample of all
-    shards, and every shard answers them, so an answer has one certificate.
+    shards, and every shard answers them, so an answer has one certificate. The first and the last
+    item of a group of duplicates are those of this order.
 
     Examples
     --------
@@ -257,7 +295,7 @@ class ShardedCollection(Collection):
         #: The shards: the way to each, and the states that searches see.
         self.shards = store
         self._check = self._checked
-        joins = Joins(store, reading, searches)
+        joins = ShardedJoins(store, reading, searches)
         self._take(store, reading, searches, joins, ShardedWriting(store, reading))
 
     @property
@@ -293,4 +331,7 @@ class ShardedCollection(Collection):
     def __repr__(self) -> str:
         if not self._closed:
             self._reading.state()
-        return f"Sharded{super().__repr__()[:-1]}, {self.n_shards} shards)"
+        told = f"{self.n_shards} shards"
+        if self.missing_shards:
+            told += f", {len(self.missing_shards)} missing"
+        return f"Sharded{super().__repr__()[:-1]}, {told})"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from contextlib import contextmanager
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from memvec.collection._catalog import NUMBERS_OF_SHARD
 from memvec.collection._filters import compile_filter
 from memvec.collection._ids import Id, Ids, Metadata, Rows, checked_id, checked_ids, is_one_id
 from memvec.collection._items import Item, check_fresh
+from memvec.collection._joined_state import JoinedState
 from memvec.collection._naming import MovedError
 from memvec.collection._reading import Carried, Content, Stats, Where
 from memvec.collection._sharded_store import ShardedStore
@@ -25,6 +28,8 @@ from memvec.types import BoolArray, IntArray
 
 # Items read from the shards at a time when all are listed.
 _PAGE = 1024
+# The state of each shard: its number, and that of its last change.
+_Changes: TypeAlias = tuple[tuple[int, int], ...]
 # What is kept of filters, in bytes: a row is a byte.
 _MOST_KEPT = 64 << 20
 
@@ -35,7 +40,7 @@ class ShardedReading:
     def __init__(self, store: ShardedStore) -> None:
         self._store = store
         self._closed = False
-        self._passing: Cache[tuple[tuple[int, ...], str], list[BoolArray]] = Cache(
+        self._passing: Cache[tuple[_Changes, str], list[BoolArray]] = Cache(
             _MOST_KEPT, lambda arrays: sum(int(one.nbytes) for one in arrays)
         )
 
@@ -55,19 +60,20 @@ class ShardedReading:
         if where is None:
             return [part.alive for part in state.parts]
         condition = compile_filter(where, caller)
-        if state is not self._store.state:
-            raise MovedError
-        changes = {number: one.change for number, one in self._store.states.items()}
+        assert isinstance(state, JoinedState)
+        changes = tuple((number, one.change) for number, one in state.of_shards.items())
 
         def made() -> list[BoolArray]:
-            links = self._store.answering
-            begun = [link.begin("passing", changes[link.number], where, caller) for link in links]
+            links = self._store.links
+            begun = [
+                links[number].begin("passing", change, where, caller) for number, change in changes
+            ]
             found = [answer() for answer in begun]
             waiting = np.concatenate([arrays[-1] for arrays in found])
             return [*(one for arrays in found for one in arrays[:-1]), waiting]
 
         name = json.dumps([condition.sql, condition.parameters])
-        return self._passing.get((tuple(changes.values()), name), made)
+        return self._passing.get((changes, name), made)
 
     def names(self, keys: IntArray) -> dict[int, Id]:
         """Return the ids of keys, deleted or not; some may be gone for good."""
@@ -160,8 +166,11 @@ class ShardedReading:
         self, ids: list[Id], where: str, argument: str = "ids"
     ) -> tuple[State, dict[Id, int]]:
         """Return the keys of ids, and a state that has them all."""
-        self._store.refresh()
-        return self.state(), self.known(ids, where, argument)
+        keys = self.known(ids, where, argument)
+        if not self._store.read_only:
+            # Another thread may have added them since the state was read.
+            self._store.outdated()
+        return self.state(), keys
 
     def check_segments(self, state: State) -> None:
         """Do nothing: each shard looks after its own files before it searches them."""
@@ -209,6 +218,8 @@ class ShardedWriting:
 
     def __init__(self, store: ShardedStore, reading: ShardedReading) -> None:
         self._store, self._reading = store, reading
+        # Held while ids are chosen, checked and written: of two threads, neither takes the other's.
+        self._writing = threading.Lock()
 
     def insert(
         self,
@@ -225,34 +236,35 @@ class ShardedWriting:
         for block in blocks_of(vectors, ids, metadata, where):
             settings, first = self._store.settings, len(named)
             rows, plain, texts = checked_block(block, settings, where, first, replace=replace)
-            names = self._fresh(len(rows), where) if plain is None else plain
-            if not replace and plain is not None:
-                self._check_new(plain, where)
             loaded = [json.loads(text) for text in texts]
-            self._insert(block.vectors, names, loaded, where, replace)
+            with self._writing:
+                names = self._fresh(len(rows), where) if plain is None else plain
+                if not replace and plain is not None:
+                    self._check_new(plain, where)
+                self._insert(block.vectors, names, loaded, where, replace)
             named += names
         return named
 
     def _insert(
         self, vectors: Any, names: list[Id], rows: list[Metadata], where: str, replace: bool
     ) -> None:
-        self._store.outdated()
-
         def arguments(places: list[int]) -> list[Any]:
             ids, metadata = [names[at] for at in places], [rows[at] for at in places]
             return [vectors[places], ids, metadata, where, replace]
 
-        self._reading.at_home("insert", names, arguments)
+        with self._outdating():
+            self._reading.at_home("insert", names, arguments)
 
     def delete(self, ids: Id | Ids, where: str) -> int:
         """Delete items; return how many."""
         self._check_writable()
         plain = checked_ids([ids] if is_one_id(ids) else ids, where)
-        self._reading.known(plain, where)
-        self._store.outdated()
-        deleted = self._reading.at_home(
-            "delete", plain, lambda places: [[plain[place] for place in places]]
-        )
+        with self._writing:
+            self._reading.known(plain, where)
+            with self._outdating():
+                deleted = self._reading.at_home(
+                    "delete", plain, lambda places: [[plain[place] for place in places]]
+                )
         return sum(deleted)
 
     def seal(self, progress: bool | None, *, merge: bool = True) -> int:
@@ -265,18 +277,26 @@ class ShardedWriting:
 
     def _everywhere(self, method: str, *args: Any) -> int:
         self._check_writable()
-        self._store.outdated()
-        return sum(self._store.everywhere(method, *args))
+        with self._outdating():
+            return sum(self._store.everywhere(method, *args))
 
     def settle(self) -> None:
         """Seal what is due before everything is compared with everything."""
         if not self._store.read_only:
-            self._store.outdated()
-            self._store.everywhere("settle")
+            with self._outdating():
+                self._store.everywhere("settle")
 
     def end(self, close: Callable[[], None], *, solve: bool) -> None:
         """Close; each shard lets sealing come to its end."""
         close()
+
+    @contextmanager
+    def _outdating(self) -> Iterator[None]:
+        """Have the state read anew after a change, whatever a search in another thread has read."""
+        try:
+            yield
+        finally:
+            self._store.outdated()
 
     def _check_writable(self) -> None:
         self._reading.state()
@@ -286,7 +306,7 @@ class ShardedWriting:
             self._store.refresh()
         for number in self._store.missing:
             link = self._store.links[number]
-            link.state(None)()  # raises why it does not answer
+            link.state(None, frozenset())()  # raises why it does not answer
 
     def _check_new(self, ids: list[Id], where: str) -> None:
         existing = self._reading.keys(ids)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -12,7 +15,7 @@ from typing import Any, Protocol
 
 from memvec.collection._catalog import NUMBERS_OF_SHARD
 from memvec.collection._ids import Id
-from memvec.collection._joined_state import SharedTables, joined_state
+from memvec.collection._joined_state import JoinedState, SharedTables, joined_state
 from memvec.collection._naming import MovedError
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
@@ -28,6 +31,7 @@ from memvec.errors import (
 from memvec.guarantee import CalibrationTable
 from memvec.types import Float32Array
 
+_LOG = logging.getLogger("memvec")
 _TABLES = "tables"
 # So often a state is asked for anew where shards change while it is put together.
 _TRIES = 20
@@ -46,8 +50,11 @@ class Link(Protocol):
     def begin(self, method: str, *args: Any) -> Callable[[], Any]:
         """Call a method of the shard; return what waits for its result."""
 
-    def state(self, known: State | None) -> Callable[[], State]:
-        """Ask for the state of the shard, where another is known; return what waits for it."""
+    def state(self, known: State | None, in_use: frozenset[int]) -> Callable[[], State]:
+        """Ask for the state of the shard, where another is known; return what waits for it.
+
+        The shard goes on answering for states in use, which are named by their changes.
+        """
 
     def share(self, rows: Float32Array) -> Any:
         """Return rows as an argument that several links are given."""
@@ -66,9 +73,9 @@ class LocalLink:
         """Return what calls a method of the shard."""
         return partial(self._call, method, args)
 
-    def state(self, known: State | None) -> Callable[[], State]:
+    def state(self, known: State | None, in_use: frozenset[int]) -> Callable[[], State]:
         """Return what asks for the state of the shard."""
-        return partial(self._call, "state", ())
+        return partial(self._call, "state", (in_use,))
 
     def share(self, rows: Float32Array) -> Float32Array:
         """Return the rows."""
@@ -98,12 +105,8 @@ class ShardedStore:
         What all shards were created with.
     place : callable
         Returns the number of the shard that an id belongs to.
-    missing : tuple of int
-        Shards that do not answer and are left out.
-    state : State
-        What searches see.
-    states : mapping of int to State
-        That of each shard that answers.
+    state : JoinedState
+        What searches see. It tells the state of each shard, and which of them are left out.
     known_ids : dict of int to int or str
         The ids of some keys.
     """
@@ -119,9 +122,9 @@ class ShardedStore:
         partial_answers: bool,
     ) -> None:
         self.folder, self.links, self.settings, self.place = folder, links, settings, place
-        self.missing: tuple[int, ...] = ()
-        self.states: Mapping[int, State] = {}
-        self.state = State.empty(settings)
+        self.state = _nothing(settings)
+        # Those that somebody still reads from, a stream perhaps, and the newest.
+        self._in_use: weakref.WeakSet[JoinedState] = weakref.WeakSet()
         self._read_only, self._partial = read_only, partial_answers
         self._tables = SharedTables(folder / _TABLES, read_only=read_only)
         self._lock = threading.RLock()
@@ -134,15 +137,15 @@ class ShardedStore:
         return self._read_only
 
     @property
-    def answering(self) -> list[Link]:
-        """The ways to the shards that are not missing."""
-        return [link for link in self.links if link.number not in self.missing]
+    def missing(self) -> tuple[int, ...]:
+        """Shards that do not answer and are left out of what is searched now."""
+        return self.state.missing
 
     def outdated(self) -> None:
         """Ask for the state anew before the next answer."""
         self._stale = True
 
-    def current(self) -> State:
+    def current(self) -> JoinedState:
         """Return what is searched now, with everything that was changed through this store."""
         if self._stale:
             self.refresh()
@@ -155,43 +158,64 @@ class ShardedStore:
         of all shards find in it.
         """
         with self._lock:
-            for _ in range(_TRIES):
+            lost: dict[int, ShardError] = {}
+            for _ in range(_TRIES + len(self.links)):
                 self._stale = False
+                states = self._newest(lost)
+                if states == self.state.of_shards and self.state.change >= 0:
+                    return
                 try:
-                    states = self._newest()
-                    if states == self.states and self.state.change >= 0:
-                        return
                     tables = self._tables.between(list(states.values()), self.ask)
                 except MovedError:
                     continue
-                self.states, self.state = states, joined_state(list(states.values()), tables)
+                except ShardError as error:
+                    self._leave_out(error, lost)
+                    continue
+                self._show(joined_state(states, tables, tuple(sorted(lost))), lost)
                 return
-        reason = f"a shard of it changed {_TRIES} times while its state was read"
-        raise ShardError(self.missing[0] if self.missing else 0, self.folder, reason)
+        text = f"{self.folder} changed {_TRIES} times while its state was read. Ask again."
+        raise StorageError(errno.EAGAIN, text)
 
-    def _newest(self) -> dict[int, State]:
-        begun = {link.number: link.state(self.states.get(link.number)) for link in self.links}
+    def _newest(self, lost: dict[int, ShardError]) -> dict[int, State]:
+        """Return the state of each shard that answers; the others are added to those lost."""
+        held = [state.of_shards for state in self._in_use]
+        begun = {
+            link.number: link.state(
+                self.state.of_shards.get(link.number),
+                frozenset(one[link.number].change for one in held if link.number in one),
+            )
+            for link in self.links
+            if link.number not in lost
+        }
         states: dict[int, State] = {}
-        missing: list[int] = []
         for number, answer in begun.items():
             try:
                 states[number] = answer()
-            except ShardError:
-                if not self._partial or len(missing) == len(begun) - 1:
-                    raise
-                missing.append(number)
-        self.missing = tuple(missing)
+            except ShardError as error:
+                self._leave_out(error, lost)
         return states
+
+    def _leave_out(self, error: ShardError, lost: dict[int, ShardError]) -> None:
+        """Add a shard to those lost; raise its error unless others may answer without it."""
+        if not self._partial or len(lost) == len(self.links) - 1:
+            raise error
+        lost[error.shard] = error
+
+    def _show(self, state: JoinedState, lost: Mapping[int, ShardError]) -> None:
+        """Let searches see a state; counts and lists have no certificate to name what they lack."""
+        for number, error in lost.items():
+            if number not in self.state.missing:
+                _LOG.warning("%s Answers leave out its items.", _sentence(str(error)))
+        self._in_use.add(state)
+        self.state = state
 
     def lose(self, lost: ShardError) -> None:
         """Leave a shard out from now on where answers may be partial; otherwise raise the error."""
-        if not self._partial or len(self.answering) <= 1:
-            raise lost
         with self._lock:
-            self.missing = tuple(sorted({*self.missing, lost.shard}))
-            self.states = {n: one for n, one in self.states.items() if n != lost.shard}
-            tables = self._tables.between(list(self.states.values()), self.ask)
-            self.state = joined_state(list(self.states.values()), tables)
+            if not self._partial or not set(self.state.of_shards) - {lost.shard}:
+                raise lost
+            if lost.shard in self.state.of_shards:
+                self._show(self.state.left_without(lost.shard), {lost.shard: lost})
 
     def ask(self, segment: Segment, rows: Float32Array) -> CalibrationTable:
         """Return the matches of rows in a segment, asked of its shard."""
@@ -215,15 +239,25 @@ class ShardedStore:
         self.known_ids |= ids
 
     def everywhere(self, method: str, *args: Any) -> list[Any]:
-        """Call a method of all shards at once; return what each returns."""
-        begun = [link.begin(method, *args) for link in self.answering]
+        """Call a method of all shards that answer, at once; return what each returns."""
+        left_out = self.missing
+        begun = [link.begin(method, *args) for link in self.links if link.number not in left_out]
         return [answer() for answer in begun]
 
     def close(self) -> None:
         """Let go of everything."""
         with self._lock:
-            self.state, self.states = State.empty(self.settings), {}
+            self.state = _nothing(self.settings)
             begun = [link.begin("close") for link in self.links]
             for answer in begun:
                 with suppress(ShardError):  # it is lost: there is nothing to close
                     answer()
+
+
+def _nothing(settings: Settings) -> JoinedState:
+    empty = State.empty(settings)
+    return JoinedState(empty.change, (), empty.waiting, {}, {}, ())
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(".") else f"{text}."
