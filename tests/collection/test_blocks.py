@@ -252,6 +252,30 @@ def test_damaged_work_is_done_again(files, tmp_path, monkeypatch, harm):
     assert content(tmp_path / "harmed") == content(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("groups", ["components", "star"])
+@pytest.mark.parametrize(
+    "harm",
+    [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:-16])],
+    ids=["lost", "cut"],
+)
+def test_pairs_that_are_lost_before_they_are_grouped_are_an_error(
+    files, tmp_path, monkeypatch, groups, harm
+):
+    """Without them, more rows would be kept, and nobody told."""
+    do = _blocks.do_task
+
+    def harmed(work, task, threads):
+        if task.kind == "groups":
+            harm(next(path for path in sorted(work.inner.glob("*.rows")) if path.stat().st_size))
+        do(work, task, threads)
+
+    monkeypatch.setattr(_blocks, "do_task", harmed)
+    with pytest.raises(CorruptIndexError, match=r"join-0000.*\.rows"):
+        deduplicated(files, tmp_path, ids="name", groups=groups)
+    monkeypatch.setattr(_blocks, "do_task", do)
+    assert deduplicated(files, tmp_path, ids="name", groups=groups).n_pairs > 20
+
+
 def test_damaged_pairs_are_found_again(files, tmp_path, monkeypatch):
     interrupted(files, tmp_path, monkeypatch, Task("groups"))
     path = tmp_path / "pairs/pairs-00000-00002.parquet"

@@ -64,8 +64,13 @@ def _ranks(work: WorkFolder) -> IntArray:
 
 def edge_files(work: WorkFolder) -> list[Path]:
     """Return the files of the pairs of rows that joins found, int64, two per pair."""
-    paths = [work.found(task) for task in work.plan.tasks if task.kind == "join"]
-    return [path for path in paths if path.exists() and path.stat().st_size]
+    found = []
+    for task in work.plan.tasks:
+        # Not where a file is: one that is lost, or that a network does not show yet, is an error.
+        if task.kind == "join" and work.facts(task)["n_pairs"]:
+            work.check_size(work.found(task), task)
+            found.append(work.found(task))
+    return found
 
 
 def _edges(work: WorkFolder) -> Iterator[tuple[IntArray, IntArray]]:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from memvec.collection._blocks_plan import BlockPlan, Task
-from memvec.collection._checksums import check_sum, sum_of
+from memvec.collection._checksums import check_size, check_sum, sum_of
 from memvec.errors import CorruptIndexError, UnknownVersionError, damaged
 from memvec.storage import FileSum, disk
 from memvec.types import Float32Array
@@ -142,6 +142,10 @@ class WorkFolder:
         except (AttributeError, CorruptIndexError, KeyError, OSError, TypeError):
             return False
         return True
+
+    def check_size(self, path: Path, task: Task) -> None:
+        """Raise where a file that a task has written is missing or of another size."""
+        check_size(path, FileSum(*self.facts(task)["files"][path.relative_to(self.out).as_posix()]))
 
     def save(self, name: str, array: np.ndarray[Any, Any]) -> Path:
         """Write an array to a file."""
