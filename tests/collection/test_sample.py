@@ -11,7 +11,8 @@ from hypothesis import example, given, settings
 
 import memvec
 from clouds import around
-from memvec.collection import _calibration, _sample
+from memvec import cluster
+from memvec.collection import _calibration, _catalog, _sample
 from memvec.collection._priority import priorities, rows_to_hold_out
 from naive.sample import held_out, priority
 from naive.sample import sample as naive_sample
@@ -108,7 +109,7 @@ def _do(collection, what, n, rng):
 
 
 def _drawn(collection):
-    return collection._searches.live.promises._samples.of(collection._store.state)
+    return collection._searches.live.promises._samples.of(collection._reading.state())
 
 
 def _compare(collection):
@@ -290,3 +291,19 @@ def test_a_collection_with_few_rows_left_answers(tmp_path):
         assert collection.range_search(rows[:5]).counts.sum() == 0
         collection.add(rows[:30], ids=range(30))
         assert collection.range_search(rows[5])[0].ids[0] == 5
+
+
+def test_sample_of_several_shards_is_twice_as_large(tmp_path):
+    """Rows that match seldom need many queries to tell of them; sizes are left to chance."""
+    rows = np.random.default_rng(0).standard_normal((9000, DIM))
+    with (
+        memvec.open(tmp_path / "one", dim=DIM, seal_at=0) as one,
+        cluster.open(tmp_path / "two", shards=2, dim=DIM, seal_at=0, local=True) as two,
+    ):
+        for collection, expected in ((one, 2000), (two, 4000)):
+            collection.add(rows)
+            found = _sample.Samples(0).of(collection._reading.state())
+            spread = np.sqrt(expected * (1 - expected / found.population))
+            assert abs(len(found.keys) - expected) < 5 * spread  # seen: 80, 32
+        shares = np.bincount(found.keys // _catalog.NUMBERS_OF_SHARD) / len(found.keys)
+        assert np.all(np.abs(shares - 0.5) < 5 * 0.5 / np.sqrt(4000))  # seen: 0.0005

@@ -121,11 +121,16 @@ def _found(
 
 
 def asked_strangers(
-    segment: Segment, living: BoolArray, source: Segment, alive: BoolArray, n_items: int
+    segment: Segment,
+    living: BoolArray,
+    source: Segment,
+    alive: BoolArray,
+    n_items: int,
+    n_asked: int = _ASKED,
 ) -> IntArray:
     """Return the places of living strangers of lowest priority, which a segment is asked for."""
     # No sample goes beyond the cutoff of a segment.
-    limit = min(_ASKED / n_items, segment.cutoff(living))
+    limit = min(n_asked / n_items, segment.cutoff(living))
     low = np.logical_and.accumulate(source.stranger_priorities < limit)
     return np.flatnonzero(low & alive[source.strangers])
 

@@ -20,6 +20,9 @@ from memvec.storage import disk, open_folder, write_folder
 from memvec.types import Float32Array, IntArray
 
 _FORMAT = 1
+# As for one collection, more than a sample holds; within a shard at least as many are asked, since
+# it has at most about half of the items.
+_ASKED_OF_SHARDS = 5000
 
 
 class SeveralWaiting(Waiting):
@@ -146,7 +149,9 @@ _NOTHING = PackedTable(b"", 0, 0, 0.0)
 
 def _found(segment: Part[Segment], source: Part[Segment], n_items: int, ask: Ask) -> PackedTable:
     """Return what the strangers of a segment find in another; one without a blob where none do."""
-    places = asked_strangers(segment.rows, segment.alive, source.rows, source.alive, n_items)
+    places = asked_strangers(
+        segment.rows, segment.alive, source.rows, source.alive, n_items, _ASKED_OF_SHARDS
+    )
     if not len(places):
         return _NOTHING
     table = ask(segment.rows, source.rows.vectors(source.rows.strangers[places]))
