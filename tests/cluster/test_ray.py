@@ -98,7 +98,7 @@ def test_answer_that_nobody_fetches_does_not_hold_up_the_shard(pair, sample):
     """A driver thread that is interrupted between two pieces leaves the actor free."""
     remote, _ = pair
     link = remote.shards.links[0]
-    state = remote.shards.states[0]
+    state = remote.shards.state.of_shards[0]
     sought = Sought(state.change, -1.0, None, Request(0.0, "exact", 0.95, False), None, 1)
     held = ray_get(link.actor.find_shared.remote(sample[:8000], sought))
     options = {"num_returns": "streaming", "_generator_backpressure_num_objects": 1}

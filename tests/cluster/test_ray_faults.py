@@ -11,7 +11,7 @@ import pytest
 
 from cluster.conftest import N_SHARDS, lists_of, open_local
 from memvec import cluster
-from memvec.errors import LockedError, ShardError
+from memvec.errors import LockedError, ShardError, StorageError
 
 
 def links_of(collection):
@@ -83,6 +83,31 @@ def test_actor_killed_in_an_add_acknowledges_each_item_once(root, sample, ray_cl
         listed = [name for name in collection if str(name).startswith("new")]
         assert sorted(listed) == sorted(left)
         assert collection.check().ok
+
+
+def test_stream_of_a_reader_keeps_its_state_until_its_actor_is_killed(root, sample, ray_cluster):
+    """Then the reader moves to what is committed, and the stream says that its state is gone."""
+    import ray
+
+    with (
+        open_local(root) as writer,
+        cluster.open(root, cpus=0.1, read_only=True) as reader,
+    ):
+        asked = {"similarity": 0.999, "guarantee": "exact"}
+        before = len(reader.range_search(sample[:40], **asked).ids)
+        held = [reader.iter_range(sample[:40], **asked) for _ in range(2)]
+        for round_number in range(6):
+            names = [f"{round_number}-{row}" for row in range(40)]
+            writer.add(sample[:40], names)
+            reader.refresh()
+            found = reader.range_search(sample[:40], **asked).ids
+            assert len(found) == before + 40 * (round_number + 1)
+        assert len(list(held[0])) == before
+        for link in links_of(reader):
+            ray.kill(link.actor, no_restart=False)
+        assert len(reader.range_search(sample[:40], **asked).ids) == before + 40 * 6
+        with pytest.raises(StorageError, match="A shard was restarted"):
+            list(held[1])
 
 
 def test_shard_with_a_wrong_checksum_is_an_error_or_left_out(root, queries, ray_cluster):

@@ -95,6 +95,16 @@ def test_command_refuses_files_and_flags_before_ray_is_needed(
     assert not (tmp_path / "pairs").exists()
 
 
+def test_folder_of_something_else_is_refused_before_ray_is_needed(no_ray, tmp_path):
+    (tmp_path / "pairs").mkdir()
+    (tmp_path / "pairs" / "thesis.tex").write_text("mine")
+    text = r"'out' parameter of memvec\.cluster\.{} must be a new folder.*which holds 'thesis.tex'"
+    with pytest.raises(InvalidValueError, match=text.format("deduplicate")):
+        cluster.self_join(_rows(tmp_path), tmp_path / "pairs")
+    with pytest.raises(InvalidValueError, match=text.format("join")):
+        cluster.join(_rows(tmp_path), _rows(tmp_path), tmp_path / "pairs")
+
+
 class LosesWorkers:
     """Ray where every worker dies."""
 

@@ -23,6 +23,7 @@ from memvec.collection import (
     FileJoin,
     Task,
     WorkFolder,
+    check_out,
     deduplicate_by,
     do_task,
     edge_files,
@@ -227,6 +228,7 @@ def deduplicate(
     where = "memvec.cluster.deduplicate"
     asked = Asked(similarity, field, ids, scores, keep, groups, miss_rate, guarantee, confidence)
     check_asked(asked, [files], where)
+    check_out(out, where, is_join=False)
     calls = RayCalls(cpus, where)
     return deduplicate_by(
         _Tasks(calls, cpus),
@@ -237,6 +239,7 @@ def deduplicate(
         memory=memory,
         keep_work=keep_work,
         progress=progress,
+        where=where,
     )
 
 
@@ -296,6 +299,7 @@ def join(
     where = "memvec.cluster.join"
     asked = Asked.of_join(similarity, field, ids, miss_rate, guarantee, confidence)
     check_asked(asked, [a, b], where)
+    check_out(out, where, is_join=True)
     calls = RayCalls(cpus, where)
     return join_by(
         _Tasks(calls, cpus),
@@ -306,4 +310,5 @@ def join(
         memory=memory,
         keep_work=keep_work,
         progress=progress,
+        where=where,
     )

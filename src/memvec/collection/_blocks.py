@@ -200,6 +200,7 @@ def deduplicate_by(
     memory: str | int | None = None,
     keep_work: bool = False,
     progress: bool | None = None,
+    where: str = _WHERE,
 ) -> FileDuplicates:
     """Find the near-duplicates in files; whoever does the tasks, the bytes are the same.
 
@@ -211,12 +212,14 @@ def deduplicate_by(
         What is asked for, not checked yet.
     files, out, keep_list, memory, keep_work, progress
         As in :func:`deduplicate_files`.
+    where : str
+        Who asks, for messages.
     """
-    asked = checked_asked(asked, _WHERE)
-    folder = checks.path(out, "out", _WHERE)
-    listed = None if keep_list is None else _checked_list(keep_list, folder)
+    asked = checked_asked(asked, where)
+    folder = checks.path(out, "out", where)
+    listed = None if keep_list is None else _checked_list(keep_list, folder, where)
     result = run_job(
-        Job([input_paths(files, _WHERE)], asked, folder, listed, _WHERE),
+        Job([input_paths(files, where)], asked, folder, listed, where),
         do_tasks,
         partial(_finished, listed=listed),
         partial(_result, listed=listed),
@@ -253,13 +256,13 @@ def checked_asked(asked: Asked, where: str) -> Asked:
     )
 
 
-def _checked_list(path: str | os.PathLike[str], folder: Path) -> Path:
+def _checked_list(path: str | os.PathLike[str], folder: Path, where: str) -> Path:
     expected = "a path ending in .parquet, in a folder that exists and is not that of the pairs"
-    checked = checks.path(path, "keep_list", _WHERE, expected)
+    checked = checks.path(path, "keep_list", where, expected)
     parent = checked.parent.resolve()
     is_inside = folder.resolve() in (parent, *parent.parents)
     if checked.suffix != ".parquet" or not parent.is_dir() or is_inside:
-        raise checks.bad_value("keep_list", _WHERE, expected, repr(str(path)))
+        raise checks.bad_value("keep_list", where, expected, repr(str(path)))
     return checked
 
 

@@ -133,6 +133,7 @@ def join_by(
     memory: str | int | None = None,
     keep_work: bool = False,
     progress: bool | None = None,
+    where: str = _WHERE,
 ) -> FileJoin:
     """Find the similar pairs of two sets; whoever does the tasks, the bytes are the same.
 
@@ -144,11 +145,13 @@ def join_by(
         What is asked for, not checked yet.
     a, b, out, memory, keep_work, progress
         As in :func:`join_files`.
+    where : str
+        Who asks, for messages.
     """
-    sets = [input_paths(a, _WHERE), input_paths(b, _WHERE)]
-    folder = checks.path(out, "out", _WHERE)
+    sets = [input_paths(a, where), input_paths(b, where)]
+    folder = checks.path(out, "out", where)
     result = run_job(
-        Job(sets, checked_asked(asked, _WHERE), folder, None, _WHERE),
+        Job(sets, checked_asked(asked, where), folder, None, where),
         do_tasks,
         lambda work: saved_result(work, _as_given),
         _result,
