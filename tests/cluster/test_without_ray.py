@@ -14,7 +14,7 @@ from memvec import cluster
 from memvec.cli import main
 from memvec.cluster._datasets import files_of
 from memvec.cluster._files import RayCalls
-from memvec.cluster._ray import warn_of_cpus
+from memvec.cluster._ray import memory_of_worker, warn_of_cpus
 from memvec.collection import Asked
 from memvec.errors import (
     CorruptIndexError,
@@ -234,6 +234,20 @@ def test_dataset_removes_nothing_that_a_link_leads_to(tmp_path, data_of_ray):
         files_of(Dataset(), tmp_path / "pairs", "rows", ROWS, lambda *calls: [], "here")
     assert mine.read_text() == "mine"
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["dataset-rows"]
+
+
+def nodes_of(*resources):
+    return SimpleNamespace(nodes=lambda: [{"Alive": True, "Resources": one} for one in resources])
+
+
+def test_workers_of_a_node_share_half_of_its_memory():
+    large, small = {"CPU": 16.0, "memory": 64e9}, {"CPU": 3.0, "memory": 9e9}
+    assert memory_of_worker(nodes_of(large), 1) == 2_000_000_000
+    assert memory_of_worker(nodes_of(large, small), 1) == 1_500_000_000
+    assert memory_of_worker(nodes_of(large, small), 2) == 4_000_000_000
+    # A head without CPUs has no workers, and a node too small for one none either.
+    assert memory_of_worker(nodes_of({"memory": 1e9}, large, small), 4) == 8_000_000_000
+    assert memory_of_worker(nodes_of({"CPU": 4.0}), 1) is None
 
 
 class FewCpus:

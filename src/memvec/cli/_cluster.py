@@ -46,7 +46,7 @@ def cluster() -> None:
 @option(
     "--memory",
     str,
-    "Memory of one worker, such as 4GB. Without it: half of this machine's.",
+    "Memory of one worker, such as 4GB. Without it: the workers of a node share half of its.",
     metavar="SIZE",
 )
 @option("--scores", str, "With --keep best: column of the scores.", metavar="NAME")
@@ -86,7 +86,7 @@ def dedup(files: tuple[str, ...], out: str, as_json: bool, **asked: Any) -> None
 @option(
     "--memory",
     str,
-    "Memory of one worker, such as 4GB. Without it: half of this machine's.",
+    "Memory of one worker, such as 4GB. Without it: the workers of a node share half of its.",
     metavar="SIZE",
 )
 @option("--cpus", COUNT, "CPUs of one worker.", 1)

@@ -13,7 +13,7 @@ import numpy as np
 from memvec import checks
 from memvec.cluster._components import components
 from memvec.cluster._datasets import check_asked, files_of
-from memvec.cluster._ray import reason_of, require_ray, warn_of_cpus
+from memvec.cluster._ray import memory_of_worker, reason_of, require_ray, warn_of_cpus
 from memvec.collection import (
     FIRSTS,
     LABELS,
@@ -56,6 +56,8 @@ class RayCalls:
         self._cpus = checks.integer(cpus, "cpus", where)
         self._ray = require_ray(where)
         warn_of_cpus(self._ray, "workers", self._cpus)
+        #: Bytes that one worker may use where nothing is said; None where Ray does not tell.
+        self.memory = memory_of_worker(self._ray, self._cpus)
 
     def __call__(self, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Return what each call returns, in order."""
@@ -215,7 +217,8 @@ def deduplicate(
         As in :func:`memvec.deduplicate_files`. All nodes must reach the folder, and the files,
         under the same paths.
     memory : str or int, optional
-        Memory that one worker may use; it sets the size of blocks.
+        Memory that one worker may use; it sets the size of blocks. By default, the workers of a
+        node share half of the memory that Ray counts there.
     cpus : int, default 1
         Number of CPUs that Ray reserves for a worker, which is also its number of threads.
     keep_work, progress
@@ -240,6 +243,7 @@ def deduplicate(
         keep_work=keep_work,
         progress=progress,
         where=where,
+        usual_memory=calls.memory,
     )
 
 
@@ -311,4 +315,5 @@ def join(
         keep_work=keep_work,
         progress=progress,
         where=where,
+        usual_memory=calls.memory,
     )

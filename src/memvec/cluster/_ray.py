@@ -72,6 +72,20 @@ def warn_of_cpus(ray: Any, what: str, cpus: float, together: int = 1) -> None:
         _LOG.warning("%d %s; %s. They wait until it has enough.", together, wanted, there)
 
 
+def memory_of_worker(ray: Any, cpus: int) -> int | None:
+    """Return the bytes that a worker may use: its part of half of a node, of the node with least.
+
+    Without it, each worker of a node would take half of the machine. None where Ray tells nothing.
+    """
+    found = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    parts = [
+        node["memory"] / (node["CPU"] // cpus)
+        for node in found
+        if "memory" in node and node.get("CPU", 0.0) >= cpus
+    ]
+    return int(min(parts) / 2) if parts else None
+
+
 def reason_of(error: Exception) -> str:
     """Return why an actor is gone in a line; where it was never made, what was raised instead."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [repr(error)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -220,6 +219,6 @@ def make_folder(folder: Path, n_shards: int) -> None:
 def not_found(folder: Path) -> IndexNotFoundError:
     """Return the error of a folder that holds no sharded collection."""
     return IndexNotFoundError(
-        errno.ENOENT,
-        f"There is no sharded collection at {folder}. To create one, give 'dim' and 'shards'",
+        f"There is no sharded collection at {folder}. To create one, give 'dim' and 'shards', and "
+        "no read_only=True."
     )

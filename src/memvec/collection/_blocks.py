@@ -201,6 +201,7 @@ def deduplicate_by(
     keep_work: bool = False,
     progress: bool | None = None,
     where: str = _WHERE,
+    usual_memory: int | None = None,
 ) -> FileDuplicates:
     """Find the near-duplicates in files; whoever does the tasks, the bytes are the same.
 
@@ -214,12 +215,14 @@ def deduplicate_by(
         As in :func:`deduplicate_files`.
     where : str
         Who asks, for messages.
+    usual_memory : int, optional
+        Bytes that may be used if `memory` is left out; half of this machine's by default.
     """
     asked = checked_asked(asked, where)
     folder = checks.path(out, "out", where)
     listed = None if keep_list is None else _checked_list(keep_list, folder, where)
     result = run_job(
-        Job([input_paths(files, where)], asked, folder, listed, where),
+        Job([input_paths(files, where)], asked, folder, listed, where, usual_memory),
         do_tasks,
         partial(_finished, listed=listed),
         partial(_result, listed=listed),

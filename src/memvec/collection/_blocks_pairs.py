@@ -134,6 +134,7 @@ def join_by(
     keep_work: bool = False,
     progress: bool | None = None,
     where: str = _WHERE,
+    usual_memory: int | None = None,
 ) -> FileJoin:
     """Find the similar pairs of two sets; whoever does the tasks, the bytes are the same.
 
@@ -147,11 +148,13 @@ def join_by(
         As in :func:`join_files`.
     where : str
         Who asks, for messages.
+    usual_memory : int, optional
+        Bytes that may be used if `memory` is left out; half of this machine's by default.
     """
     sets = [input_paths(a, where), input_paths(b, where)]
     folder = checks.path(out, "out", where)
     result = run_job(
-        Job(sets, checked_asked(asked, where), folder, None, where),
+        Job(sets, checked_asked(asked, where), folder, None, where, usual_memory),
         do_tasks,
         lambda work: saved_result(work, _as_given),
         _result,

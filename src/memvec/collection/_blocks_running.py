@@ -69,6 +69,8 @@ class Job(NamedTuple):
         Where a list of rows is written.
     where : str
         Who asks, for messages.
+    usual_memory : int or None
+        Bytes that may be used where nothing is said; None for half of this machine's.
     """
 
     sets: Sequence[list[Path]]
@@ -76,6 +78,7 @@ class Job(NamedTuple):
     out: Path
     listed: Path | None
     where: str
+    usual_memory: int | None = None
 
 
 def run_job(
@@ -116,7 +119,9 @@ def _opened(job: Job, memory: str | int | None) -> Iterator[WorkFolder]:
         check_tree(folder)
     before = None if manifest is None else _planned(folder, manifest)
     # What was chosen for another machine stays: blocks of other sizes would be other files.
-    usable = before.memory if before and memory is None else memory_bytes(memory, where)
+    if memory is None:
+        memory = before.memory if before else job.usual_memory
+    usable = memory_bytes(memory, where)
     sets = [_inputs(job, paths, before) for paths in job.sets]
     plan = BlockPlan.of(sets, job.asked, usable, where)
     if before is not None and (found := differences(before, plan)):
