@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 import naive
 from memvec.codes import CodeSpace
 from memvec.errors import InvalidValueError
-from memvec.kernels import disagreement, quantise_query
+from memvec.kernels import disagreement, quantise_query, rotate_rows
 from strategies import seeds
 
 
@@ -39,6 +39,17 @@ def test_rotation_and_sums_follow_a_fixed_order_bit_by_bit(seed, dim):
         np.testing.assert_array_equal(rotated[row], naive.rotated(rows[row], space.flips))
         assert encoded.full_sums[row] == naive.sum_in_lanes(abs(rotated[row]))
         assert encoded.prefix_sums[row] == naive.sum_in_lanes(abs(rotated[row, :64]))
+
+
+@pytest.mark.parametrize("padded", [8, 56, 72, 200, 384, 520])
+def test_rotation_of_runs_that_fill_no_whole_register_follows_the_same_order(padded):
+    rng = np.random.default_rng(padded)
+    rows = rng.standard_normal((2, padded - 3)).astype(np.float32)
+    flips = (rng.choice([-1, 1], (3, padded)) / np.sqrt(8)).astype(np.float32)
+    rotated = np.empty((2, padded), dtype=np.float32)
+    rotate_rows(rows, flips, rotated)
+    for row in range(2):
+        np.testing.assert_array_equal(rotated[row], naive.rotated(rows[row], flips))
 
 
 @settings(deadline=None, max_examples=30)

@@ -125,5 +125,5 @@ def counting(steps, function_of_event):
 
 def test_functions_of_a_kernel_are_found_through_all_files():
     names = {kernel.__name__ for kernel in functions_of(search_codes.function)}
-    assert {"rotate", "quantise_query", "disagreements", "keep_matches", "sort_hits"} <= names
+    assert {"rotate", "quantise_query", "pass_runs", "keep_matches", "sort_hits"} <= names
     assert "search_codes" not in names

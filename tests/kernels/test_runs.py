@@ -9,7 +9,9 @@ import memvec
 import naive
 from memvec import IndexConfig
 from memvec.guarantee import Thresholds
-from memvec.kernels._codes import disagreements
+from memvec.kernels._bits import fill_disagreements, passing
+from memvec.kernels._compile import kernel
+from memvec.kernels._runs import codes_to_ask, forget_rows, new_rows, room_for_seen
 from strategies import cloud, seeds
 
 SIMILARITY = 0.5
@@ -22,20 +24,84 @@ CONFIGS = {
 }
 
 
+@kernel
+def _fill(run, stride, n_words, planes, totals):
+    fill_disagreements(run, stride, n_words, planes, totals)
+
+
+@kernel
+def _passing(run, stride, n_words, planes, limit, size):
+    return passing(run, stride, n_words, planes, limit, size)
+
+
+def some_codes(rng, n_words, n_codes, spare):
+    """Return a run and the planes of a query. It ends with the last word of its last code."""
+    stride = n_codes + spare
+    words = rng.integers(2**64, size=(n_words - 1) * stride + n_codes, dtype=np.uint64)
+    return words, stride, n_words, rng.integers(2**64, size=(3, n_words + 1), dtype=np.uint64)
+
+
+def totals_of(words, stride, n_words, planes, n_codes):
+    signs, low, high = (naive.unpack(plane[:n_words]) for plane in planes)
+    codes = [naive.unpack(words[code :: stride or 1][:n_words]) for code in range(n_codes)]
+    return [naive.disagreement(bits, signs, low + 2 * high) for bits in codes]
+
+
 @settings(deadline=None, max_examples=60)
 @given(seed=seeds, n_words=st.integers(1, 9), n_codes=st.integers(0, 70), spare=st.integers(0, 5))
 def test_disagreements_of_a_run_equal_those_of_its_codes(seed, n_words, n_codes, spare):
-    """The run ends with the last word of its last code: nothing behind it may be read."""
+    codes = some_codes(np.random.default_rng(seed), n_words, n_codes, spare)
+    wanted = totals_of(*codes, n_codes)
+    # What lies behind the totals is left as it is.
+    for fill in (_fill, fill_disagreements):
+        totals = np.full(n_codes + 3, -1, dtype=np.int32)
+        fill(*codes, totals[:n_codes])
+        assert totals.tolist() == [*wanted, -1, -1, -1]
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=seeds, n_words=st.integers(1, 4), size=st.integers(0, 64), spare=st.integers(0, 5))
+def test_bits_of_a_run_tell_which_codes_pass(seed, n_words, size, spare):
+    codes = some_codes(np.random.default_rng(seed), n_words, size, spare)
+    wanted = totals_of(*codes, size)
+    for limit in (-1, *sorted(wanted)[::7], 10**6):
+        bits = sum(1 << code for code in range(size) if wanted[code] <= limit)
+        assert _passing(*codes, limit, size) == bits
+        assert passing(*codes, limit, size) == bits
+
+
+@settings(deadline=None, max_examples=60)
+@given(seed=seeds, n_rows=st.integers(1, 200), n_slots=st.integers(0, 300))
+def test_rows_of_slots_are_kept_once_and_forgotten(seed, n_rows, n_slots):
     rng = np.random.default_rng(seed)
-    stride = n_codes + spare
-    words = rng.integers(2**64, size=(n_words - 1) * stride + n_codes, dtype=np.uint64)
-    planes = rng.integers(2**64, size=(3, n_words), dtype=np.uint64)
-    totals = np.full(n_codes, -1, dtype=np.int32)
-    disagreements(words, stride, n_words, planes, totals)
-    signs, low, high = (naive.unpack(plane) for plane in planes)
-    for code in range(n_codes):
-        bits = naive.unpack(words[code :: stride or 1][:n_words])
-        assert totals[code] == naive.disagreement(bits, signs, low + 2 * high)
+    rows = rng.integers(n_rows, size=n_slots).astype(np.int32)
+    run_rows = np.where(rng.random(n_slots) < 0.5, rows, -1 - rows).astype(np.int32)
+    slots = rng.permutation(n_slots).astype(np.int32)
+    seen = room_for_seen(n_rows, run_rows)
+    for _ in range(2):
+        candidates = slots.copy()
+        count = new_rows(candidates, run_rows, seen)
+        assert candidates[:count].tolist() == list(dict.fromkeys(rows[slots].tolist()))
+        forget_rows(candidates[:count], seen)
+        assert not seen.any()
+
+
+def test_slots_are_rows_where_every_row_has_one():
+    candidates, none = np.array([3, 1, 2], dtype=np.int32), np.empty(0, dtype=np.int32)
+    seen = room_for_seen(10, none)
+    assert new_rows(candidates, none, seen) == 3
+    forget_rows(candidates, seen)
+    assert candidates.tolist() == [3, 1, 2]
+
+
+def test_large_codes_are_asked_for_whole_and_small_ones_not_at_all():
+    """Codes that are in the second cache anyway, in the third, and in memory."""
+    assert [_asked(n_words) for n_words in (1 << 17, 1 << 20, 1 << 23)] == [0, 64, 1 << 23]
+
+
+@kernel
+def _asked(n_words):
+    return codes_to_ask(n_words)
 
 
 def some_rows(rng, n_rows, dim):

@@ -139,7 +139,7 @@ def test_wrong_arguments_are_refused_after_right_ones(index, given, error, text)
 
 
 def test_more_matches_than_there_is_room_for_are_all_returned(index, short, monkeypatch):
-    few = SimpleNamespace(ids=np.empty(3, np.int64), scores=np.empty(3))
+    few = SimpleNamespace(for_hits=(np.empty(3, np.int64), np.empty(3)))
     monkeypatch.setattr(_prepared, "_OWN", few)
     expected = index.range_search(QUERIES[:1], 0.3, shadow=0.0)
     assert len(expected.ids) > 3

@@ -15,6 +15,7 @@ from memvec.kernels._cascade import (
 )
 from memvec.kernels._code_tests import CodeTests
 from memvec.kernels._codes import WORD, balance_rows, disagreement, encode_rows, quantise_query
+from memvec.kernels._compile import Kernel
 from memvec.kernels._cuda import cuda_source
 from memvec.kernels._fine import (
     MOST_DEVIATIONS,
@@ -82,6 +83,7 @@ __all__ = [
     "UNIT_STAGE",
     "WORD",
     "CodeTests",
+    "Kernel",
     "Packed",
     "Room",
     "RowBlocks",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._best_rows import LOWEST, floor_of, keep_nearest, new_rows, score_rows
+from memvec.kernels._best_rows import LOWEST, floor_of, keep_nearest, score_rows
 from memvec.kernels._bits import room
 from memvec.kernels._cascade import (
     CODE_STAGE,
@@ -25,10 +25,17 @@ from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._fine import fine_queries, members_by_fine_codes
 from memvec.kernels._lines import ANY_SIMILARITY, whole_half
 from memvec.kernels._packed import unpacked
-from memvec.kernels._passing import STRIDE, WHOLE
+from memvec.kernels._passing import STRIDE
 from memvec.kernels._reached import collect_reached, in_order, reach_runs
 from memvec.kernels._rotation import framed_queries
-from memvec.kernels._runs import BLOCK, members_by_codes, pass_runs, tests_whole_codes
+from memvec.kernels._runs import (
+    BLOCK,
+    members_by_codes,
+    new_rows,
+    pass_runs,
+    room_for_seen,
+    tests_whole_codes,
+)
 from memvec.kernels._scores import row_scale, widened_rows
 from memvec.kernels._search import keep_allowed
 
@@ -110,10 +117,7 @@ def _visit_units(
             candidates,
             0,
         )
-        if tests_whole:
-            n = new_rows(candidates[:n], run_rows, seen, codes)
-        else:
-            n = new_rows(candidates[:n], run_rows, seen, fine_codes)
+        n = new_rows(candidates[:n], run_rows, seen)
         if allowed.shape[0] > 0:
             n = keep_allowed(candidates[:n], keys, allowed)
         spent[1] += n_chunk
@@ -268,7 +272,6 @@ def nearest_codes(
         n_tested,
         run_offsets,
         run_rows,
-        _,
         largest_run,
         prefix,
         scale_ranges,
@@ -313,8 +316,8 @@ def nearest_codes(
     )
 
     most = min(_MOST_MEMBERS + _FIRST_PER_K * heaps.shape[1], run_offsets[-1]) + largest_run
-    limits, totals = room(STRIDE, np.float32), room(largest_run + WHOLE + BLOCK, np.int32)
-    seen = np.zeros(vectors.shape[0] // 64 + 1 if run_rows.shape[0] > 0 else 0, np.uint64)
+    limits, totals = room(STRIDE, np.float32), room(max(largest_run, BLOCK), np.int32)
+    seen = room_for_seen(vectors.shape[0], run_rows)
     places, reached = room((2, most), np.int32), room((2, most), np.float32)
     chunk = room(n_units, np.int32)
     spare = chunk, places[0], places[1], reached[0], reached[1], totals, limits, seen

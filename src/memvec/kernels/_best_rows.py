@@ -1,17 +1,16 @@
-"""The k best rows so far: which are new to a query, which are scored, and which are kept."""
+"""The k best rows so far: which are scored, and which are kept."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, lane_products, prefetch
+from memvec.kernels._bits import borrowed, lane_products
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._scores import ask_for_row, pair_scale, scaled
 from memvec.kernels._search import MATCH_SLACK, sort_hits
 
 # Rows that are scored at a time.
 _TOGETHER = 4
-_ONE = np.uint64(1)
 # Below every cosine.
 LOWEST = -2.0
 
@@ -35,31 +34,6 @@ def _replace_lowest(heap, score):
 def floor_of(heap):
     """Return the similarity that the k nearest reach at least, as far as is known."""
     return (heap[0] if heap[0] > LOWEST else LOWEST) - MATCH_SLACK
-
-
-@fast_kernel
-def new_rows(candidates, run_rows, seen, codes):
-    """Put the rows of slots in their place, each once a query; return how many are left.
-
-    Their codes are asked for ahead of their test. Slots are rows where `run_rows` is empty.
-    """
-    candidates, run_rows = borrowed(candidates), borrowed(run_rows)
-    seen, codes = borrowed(seen), borrowed(codes)
-    count, width = 0, np.int64(codes.shape[1])
-    for slot in candidates:
-        row, known = slot, False
-        if run_rows.shape[0] > 0:
-            row = run_rows[slot]
-            row = ~row if row < 0 else row
-            word, bit = row >> 6, _ONE << np.uint64(row & 63)
-            known = seen[word] & bit != 0
-            seen[word] |= bit
-        if not known:
-            prefetch(codes, row * width)
-            prefetch(codes, row * width + width - 1)
-            candidates[count] = row
-            count += 1
-    return count
 
 
 @fast_kernel

@@ -117,3 +117,52 @@ def half_level_product(codes, place, entries):
     code = codes.reshape(-1)[place : place + len(entries) // 2]
     levels = [int(byte) & 15 for byte in code] + [int(byte) >> 4 for byte in code]
     return sum(u * int(q) for u, q in zip(levels, entries, strict=True))
+
+
+def fill_disagreements(run, stride, n_words, planes, totals):
+    """Fill p = Σ v over the bits in which codes of a run and a query disagree.
+
+    Parameters
+    ----------
+    run : IN uint64 (≥ (n_words - 1) * stride + n_codes,)
+        Word w of code j at ``[w * stride + j]``: a vector register holds the same word of eight
+        codes. Nothing beyond the codes is read.
+    stride, n_words : IN int
+    planes : IN uint64 (3, ≥ n_words)
+        Of `quantise_query`: signs, and the two bits of the levels.
+    totals : OUT int32 (n_codes,)
+    """
+    signs, low, high = (plane[:n_words] for plane in planes)
+    for j in range(totals.shape[0]):
+        differ = run[j :: stride or 1][:n_words] ^ signs
+        totals[j] = sum(map(popcount, differ & low)) + 2 * sum(map(popcount, differ & high))
+
+
+def passing(run, stride, n_words, planes, limit, size):
+    """Return which of the first codes of a run disagree with a query by at most a limit, as bits.
+
+    Parameters
+    ----------
+    run, stride, n_words, planes
+        Of `fill_disagreements`.
+    limit : IN int
+    size : IN int
+        How many codes, at most 64.
+    """
+    totals = np.empty(size, np.int32)
+    fill_disagreements(run, stride, n_words, planes, totals)
+    return np.uint64(sum(1 << j for j in range(size) if totals[j] <= limit))
+
+
+def mix_registers(values, mixed):
+    """Mix as many entries of each run as fill registers; return how many, from the first on.
+
+    Whoever calls it mixes the others: what is done here saves time, and changes no result.
+
+    Parameters
+    ----------
+    values : IN float32 (8 · n,)
+    mixed : OUT float32 (8 · n,)
+        Of `memvec.kernels._rotation`.
+    """
+    return 0

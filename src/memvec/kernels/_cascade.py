@@ -11,13 +11,15 @@ from memvec.kernels._compile import fast_kernel
 from memvec.kernels._fine import fine_limit, fine_queries, members_by_fine_codes
 from memvec.kernels._lines import framed_lines, highest, stage_lines, whole_half
 from memvec.kernels._packed import unpacked
-from memvec.kernels._passing import STRIDE, WHOLE
+from memvec.kernels._passing import STRIDE
 from memvec.kernels._rotation import framed_queries, rotate
 from memvec.kernels._runs import (
     BLOCK,
+    forget_rows,
     members_by_codes,
+    new_rows,
     pass_runs,
-    rows_of_slots,
+    room_for_seen,
     tests_whole_codes,
 )
 from memvec.kernels._scores import are_unit_rows, row_scale, widened_rows
@@ -120,7 +122,6 @@ def search_codes(
         n_tested,
         run_offsets,
         run_rows,
-        homes,
         largest_run,
         prefix,
         scale_ranges,
@@ -162,11 +163,10 @@ def search_codes(
     lines = room((n_queries + 1, 2, tested_at.shape[0]), np.float32)
     bases, factors = lines[n_queries, 0], lines[n_queries, 1]
     limits = room(STRIDE, np.float32)
-    totals = room(largest_run + WHOLE + BLOCK, np.int32)
+    totals = room(max(largest_run, BLOCK), np.int32)
     in_top = room((n_queries, n_top + n_units), np.int32)
     selected, candidates = room(n_units, np.int32), room(n_slots, np.int32)
-    is_selected = room(n_units if run_rows.shape[0] > 0 else 0, np.bool_)
-    is_selected[:] = False
+    seen = room_for_seen(codes.shape[0], run_rows)
     anything, no_reaches = np.int32(0), limits[:0]
 
     # All queries meet a block while it is in cache. One query takes all blocks in one call.
@@ -264,22 +264,8 @@ def search_codes(
             candidates,
             0,
         )
-        if run_rows.shape[0] > 0:
-            n_candidates = rows_of_slots(
-                candidates[:n_candidates],
-                run_rows,
-                homes,
-                selected[:n_selected],
-                is_selected,
-                codes,
-                n_prefix,
-                planes[q],
-                run_scales,
-                run_shifts,
-                bases[:n_lines],
-                factors[:n_lines],
-                weights[q],
-            )
+        n_candidates = new_rows(candidates[:n_candidates], run_rows, seen)
+        forget_rows(candidates[:n_candidates], seen)
         if allowed.shape[0] > 0:
             n_candidates = keep_allowed(candidates[:n_candidates], keys, allowed)
         n_exact = n_candidates

@@ -44,8 +44,6 @@ class CodeTests(NamedTuple):
         Unit u holds the slots from ``run_offsets[u]`` on: its members, and guests from other units.
     run_rows : int32 (n_slots,) or (0,)
         The row of each slot, and −1 − row for a guest; slots are rows where it is empty.
-    homes : int32 (n_vectors,) or (0,)
-        The unit that each row is a member of.
     largest_run : int
         Of the slots of a unit, and of the units of a group.
     prefix : uint64 (n_slots * n_prefix,)
@@ -80,7 +78,6 @@ class CodeTests(NamedTuple):
     n_tested: Int
     run_offsets: LongInts
     run_rows: Ints
-    homes: Ints
     largest_run: Int
     prefix: Words
     scale_ranges: FloatRows

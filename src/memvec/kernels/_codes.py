@@ -14,7 +14,7 @@ LANES = 16
 _LEAST_MAGNITUDE = np.float32(1e-30)
 # Signed integers that order like floats, moved to begin with 0.
 _FIRST_RANK = np.int64(1 << 31)
-_SIGN, _MAGNITUDE = np.int32(31), np.int32(0x7FFFFFFF)
+_SIGN, MAGNITUDE = np.int32(31), np.int32(0x7FFFFFFF)
 
 
 @inner_exact_kernel
@@ -59,7 +59,7 @@ def balance(values, n_bits):
     ranks, bits = room(n_bits, np.int64), as_bits(some)
     for i in range(n_bits):
         some[i] += np.float32(0.0)  # −0 is 0
-        ranks[i] = _FIRST_RANK + (bits[i] ^ ((bits[i] >> _SIGN) & _MAGNITUDE))
+        ranks[i] = _FIRST_RANK + (bits[i] ^ ((bits[i] >> _SIGN) & MAGNITUDE))
     half, middle = n_bits // 2, np.int64(0)
     for bit in range(31, -1, -1):
         tried, above = middle | (np.int64(1) << bit), 0
@@ -169,74 +169,3 @@ def disagreement(words, signs, low, high):
         once += popcount(differ & low[w])
         twice += popcount(differ & high[w])
     return np.int64(once + (twice << _ONE))
-
-
-@inner_kernel
-def _one_word(run, sign, low, high, totals):
-    """Fill the disagreements of codes of one word."""
-    for j in range(totals.shape[0]):
-        differ = run[j] ^ sign
-        totals[j] = np.int32(popcount(differ & low) + (popcount(differ & high) << _ONE))
-
-
-@inner_kernel
-def _two_words(run, other, signs, low, high, w, totals):
-    """Add words w and w + 1 of each code of a run: one store for two loads."""
-    s0, l0, h0 = signs[w], low[w], high[w]
-    s1, l1, h1 = signs[w + 1], low[w + 1], high[w + 1]
-    if w == 0:
-        for j in range(totals.shape[0]):
-            x, y = run[j] ^ s0, other[j] ^ s1
-            once = popcount(x & l0) + popcount(y & l1)
-            twice = popcount(x & h0) + popcount(y & h1)
-            totals[j] = np.int32(once + (twice << _ONE))
-    else:
-        for j in range(totals.shape[0]):
-            x, y = run[j] ^ s0, other[j] ^ s1
-            once = popcount(x & l0) + popcount(y & l1)
-            twice = popcount(x & h0) + popcount(y & h1)
-            totals[j] += np.int32(once + (twice << _ONE))
-
-
-@inner_kernel
-def _three_words(first, second, third, signs, low, high, totals):
-    """Fill the disagreements of the first three words of a run: one pass, one store."""
-    s0, l0, h0 = signs[0], low[0], high[0]
-    s1, l1, h1 = signs[1], low[1], high[1]
-    s2, l2, h2 = signs[2], low[2], high[2]
-    for j in range(totals.shape[0]):
-        x, y, z = first[j] ^ s0, second[j] ^ s1, third[j] ^ s2
-        once = popcount(x & l0) + popcount(y & l1) + popcount(z & l2)
-        twice = popcount(x & h0) + popcount(y & h1) + popcount(z & h2)
-        totals[j] = np.int32(once + (twice << _ONE))
-
-
-@inner_kernel
-def disagreements(words, stride, n_words, planes, totals):
-    """Fill the disagreements of a run of codes stored word by word.
-
-    Parameters
-    ----------
-    words : IN uint64 (≥ (n_words - 1) * stride + n_codes,)
-        Word w of code j at ``[w * stride + j]``: a vector register holds the same word of eight
-        codes.
-    stride : IN int
-    n_words : IN int
-        How many words to compare.
-    planes : IN uint64 (3, ≥ n_words)
-        Signs, and the two bits of the levels.
-    totals : OUT int32 (n_codes,)
-    """
-    signs, low, high = planes[0], planes[1], planes[2]
-    w = 0
-    # Slices, because an index that is computed might be negative, and is then not vectorised.
-    if n_words == 1:
-        _one_word(words, signs[0], low[0], high[0], totals)
-        w = 1
-    elif n_words & 1:
-        _three_words(words, words[stride:], words[2 * stride :], signs, low, high, totals)
-        w = 3
-    while w < n_words:
-        run, other = words[w * stride :], words[(w + 1) * stride :]
-        _two_words(run, other, signs, low, high, w, totals)
-        w += 2

@@ -16,7 +16,8 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
 from numba.core.sigutils import normalize_signature
 
-import memvec.kernels._instructions  # numba learns them before it compiles
+import memvec.kernels._code_instructions  # numba learns them before it compiles
+import memvec.kernels._instructions
 import memvec.kernels._notice  # noqa: F401 (whoever waits for the first is told)
 from memvec.kernels._kept import kept_folder
 from memvec.kernels._pipeline import KernelCompiler

@@ -11,11 +11,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, half_level_product, level_product, prefetch, room
-from memvec.kernels._codes import LANES
+from memvec.kernels._bits import (
+    as_bits,
+    borrowed,
+    half_level_product,
+    level_product,
+    prefetch,
+    room,
+)
+from memvec.kernels._codes import LANES, MAGNITUDE
 from memvec.kernels._compile import fast_kernel, inner_exact_kernel, inner_kernel, kernel
 from memvec.kernels._rotation import rotate
-from memvec.kernels._scores import ask_for_row
+from memvec.kernels._scores import ask_for_rows
 
 # Rows may be made longer or shorter by these factors before they are rounded; the best is kept.
 _LENGTHS = (1.0, 0.9, 1.1, 1.2)
@@ -116,16 +123,19 @@ def fine_queries(queries, flips, n_levels):
     """
     n_queries, padded = queries.shape[0], flips.shape[1]
     rotated, scratch = room(padded, np.float32), room(padded, np.float32)
-    entries = room((n_queries, padded), np.int16)
+    largest, entries = room(1, np.float32), room((n_queries, padded), np.int16)
     offsets = room(n_queries, np.int32)
     steps = room(n_queries, np.float32)
     top = np.float32(min(_LARGEST_ENTRY, _LARGEST_SUM // (2 * n_levels * padded)))
     for q in range(n_queries):
         rotate(queries[q], flips, scratch, rotated)
-        largest = np.float32(1e-30)
+        # Magnitudes order like their bits; of whole numbers, registers find the largest.
+        largest[0], bits = np.float32(1e-30), as_bits(rotated)
+        most = as_bits(largest)[0]
         for j in range(padded):
-            largest = max(largest, abs(rotated[j]))
-        steps[q] = top / largest
+            most = max(most, bits[j] & MAGNITUDE)
+        as_bits(largest)[0] = most
+        steps[q] = top / largest[0]
         total = np.int32(0)
         for j in range(padded):
             entry = np.int32(np.floor(rotated[j] * steps[q] + np.float32(0.5)))
@@ -191,11 +201,11 @@ def members_by_fine_codes(candidates, codes, scales, entries, offset, limit, vec
                 prefetch(codes, position)
             prefetch(scales, ahead)
         row = np.int64(candidates[i])
-        product = fine_product(codes, row, entries, offset)
-        if np.float32(product) >= limit * scales[row]:
-            if reaches.shape[0] > 0:
-                reaches[count] = np.float32(product) / scales[row]
-            candidates[count] = candidates[i]
-            count += 1
-            ask_for_row(vectors, row)
+        product = np.float32(fine_product(codes, row, entries, offset))
+        if reaches.shape[0] > 0:
+            reaches[count] = product / scales[row]
+        # No branch: which code passes is a guess.
+        candidates[count] = row
+        count += int(product >= limit * scales[row])
+    ask_for_rows(vectors, candidates[:count])
     return count

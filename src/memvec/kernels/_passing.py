@@ -10,8 +10,6 @@ from memvec.kernels._compile import inner_exact_kernel
 # Codes that are compared at a time, one bit each. It is passed as a value: a constant trip count
 # would be unrolled and then not vectorised.
 STRIDE = 64
-# Codes that a loop over registers takes at once: four of eight words.
-WHOLE = 32
 _ONE = np.uint64(1)
 
 
@@ -55,22 +53,4 @@ def collect_units(
         for j in range(some.shape[0]):
             passed |= np.uint64(np.float32(2 * some[j]) <= limits[j]) << np.uint64(j)
         count = append_ones(passed, first + start, selected, count)
-    return count
-
-
-@inner_exact_kernel
-def collect_members(totals, size, first, limit, stride, candidates, count):
-    """Append the members of a unit with p ≤ limit, a whole number; return how many there are.
-
-    Totals beyond `size` mean nothing; they are counted with the others for the sake of whole
-    registers, and not collected.
-    """
-    for start in range(0, totals.shape[0], stride):
-        some = totals[start : start + stride]
-        passed = np.uint64(0)
-        for j in range(some.shape[0]):
-            passed |= np.uint64(some[j] <= limit) << np.uint64(j)
-        if size - start < STRIDE:
-            passed &= (_ONE << np.uint64(size - start)) - _ONE
-        count = append_ones(passed, first + start, candidates, count)
     return count

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed
-from memvec.kernels._codes import disagreements
+from memvec.kernels._bits import borrowed, fill_disagreements
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._lines import ANY_SIMILARITY, reach, shifted
 from memvec.kernels._passing import append_ones
@@ -40,7 +39,7 @@ def reach_runs(
         n_codes += size
         some, sizes, own = totals[:size], scales[start:stop], reaches[start:stop]
         step = stride if stride > 0 else size
-        disagreements(words[start * n_words :], step, n_words, planes, some)
+        fill_disagreements(words[start * n_words :], step, n_words, planes, some)
         if shifts.shape[0] == 0:
             for j in range(size):
                 own[j] = reach(base, some[j], sizes[j])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import room
+from memvec.kernels._bits import mix_registers, room
 from memvec.kernels._compile import kernel
 
 RADIX = 8
@@ -20,14 +20,14 @@ _VANISHED = 1e-6
 def _mix(values, mixed):
     """Apply an eight-point Walsh-Hadamard transform across eight runs, and interleave the results.
 
-    Entries i of the eight runs of `values` become the entries 8i … 8i + 7 of `mixed`. The loop runs
-    over contiguous memory, which a textbook transform does only in its last steps.
+    Entries i of the eight runs of `values` become the entries 8i … 8i + 7 of `mixed`. They are read
+    from contiguous memory, which a textbook transform does only in its last steps.
     """
     n = values.shape[0] // RADIX
     a, b, c, d = values[:n], values[n : 2 * n], values[2 * n : 3 * n], values[3 * n : 4 * n]
     e, f = values[4 * n : 5 * n], values[5 * n : 6 * n]
     g, h = values[6 * n : 7 * n], values[7 * n : 8 * n]
-    for i in range(n):
+    for i in range(mix_registers(values, mixed), n):
         s0, s1, s2, s3 = a[i] + b[i], a[i] - b[i], c[i] + d[i], c[i] - d[i]
         s4, s5, s6, s7 = e[i] + f[i], e[i] - f[i], g[i] + h[i], g[i] - h[i]
         t0, t1, t2, t3 = s0 + s2, s1 + s3, s0 - s2, s1 - s3

@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import numpy as np
 
-from memvec.kernels._bits import borrowed, prefetch
-from memvec.kernels._codes import disagreement, disagreements
+from memvec.kernels._bits import borrowed, fill_disagreements, passing, prefetch, room
+from memvec.kernels._codes import WORD, disagreement
 from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._lines import highest, reach, shifted, whole_half
-from memvec.kernels._passing import STRIDE, WHOLE, collect_members, collect_units
-from memvec.kernels._scores import ask_for_row
+from memvec.kernels._passing import STRIDE, append_ones, collect_units
+from memvec.kernels._scores import ask_for_rows
 
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
 
 # How far ahead memory is asked for: runs of codes, and members whose codes follow.
 _RUNS_AHEAD = 3
-_CODES_AHEAD = 8
+_CODES_AHEAD = 16
+# Words of a cache line.
+_LINE = 8
+# Codes of so many words stay in the second cache, and of so many in the third.
+_IN_SECOND, _IN_THIRD = 1 << 17, 1 << 22
+# Codes of a run that are asked for from the third cache; the machine goes on by itself.
+_FIRST_CODES = 64
+_ONE = np.uint64(1)
+
+
+@inner_kernel
+def codes_to_ask(n_words):
+    """Return how many codes of each run are asked for ahead of its test, of codes in so many words.
+
+    To ask takes time, too: as long as to wait for the second cache.
+    """
+    if n_words <= _IN_SECOND:
+        return 0
+    return _FIRST_CODES if n_words <= _IN_THIRD else n_words
 
 
 @fast_kernel
@@ -65,7 +83,7 @@ def pass_runs(
     weight : IN float32
     limit : IN int32
     planes : IN uint64 (3, n_words)
-    totals, limits : int32 (≥ the longest run + WHOLE,), float32 (STRIDE,)
+    totals, limits : int32 (≥ the longest run,), float32 (STRIDE,)
         Room to work in.
     found : OUT int32
     count : IN int
@@ -77,28 +95,28 @@ def pass_runs(
     planes, totals = borrowed(planes), borrowed(totals)
     limits, found = borrowed(limits), borrowed(found)
     n_codes = 0
+    # Blocks follow each other: the processor fetches them by itself.
+    n_asked = codes_to_ask(words.shape[0]) if stride == 0 else 0
     for i in range(runs.shape[0]):
-        # Blocks follow each other: the processor fetches them by itself.
-        if stride == 0 and i + _RUNS_AHEAD < runs.shape[0]:
+        if n_asked > 0 and i + _RUNS_AHEAD < runs.shape[0]:
             ahead = runs[i + _RUNS_AHEAD]
-            for position in range(offsets[ahead] * n_words, offsets[ahead + 1] * n_words, 8):
+            first, last = offsets[ahead] * n_words, offsets[ahead + 1] * n_words
+            for position in range(first, min(first + n_asked * n_words, last), _LINE):
                 prefetch(words, position)
         start, stop = offsets[runs[i]], offsets[runs[i] + 1]
         size = stop - start
         n_codes += size
-        # Whole registers are filled: a run of 120 takes less time as 128 than with a rest of 24
-        # done one by one. What is read beyond it are words of neighbours, whose sums mean nothing.
-        step = stride if stride > 0 else size
-        run = words[start * n_words :]
-        filled, room = -(-size // WHOLE) * WHOLE, run.shape[0] - (n_words - 1) * step
-        filled = filled if filled < room else room
-        disagreements(run, step, n_words, planes, totals[:filled])
+        run, step = words[start * n_words :], stride if stride > 0 else size
         if scales.shape[0] == 0:
             if run_scales.shape[0] > 0:
                 most = highest(bases, factors, run_scales[runs[i]])
                 limit = whole_half(shifted(most, weight, shifts[runs[i]]))
-            count = collect_members(totals[:filled], size, start, limit, STRIDE, found, count)
+            for first in range(0, size, STRIDE):
+                some = min(size - first, STRIDE)
+                passed = passing(run[first:], step, n_words, planes, limit, some)
+                count = append_ones(passed, start + first, found, count)
         else:
+            fill_disagreements(run, step, n_words, planes, totals[:size])
             moved = shifts[start:stop] if shifts.shape[0] > 0 else shifts
             count = collect_units(
                 totals[:size],
@@ -117,52 +135,41 @@ def pass_runs(
 
 
 @fast_kernel
-def rows_of_slots(
-    candidates,
-    run_rows,
-    homes,
-    selected,
-    is_selected,
-    codes,
-    n_prefix,
-    planes,
-    run_scales,
-    run_shifts,
-    bases,
-    factors,
-    weight,
-):
-    """Put the rows of slots in their place, each once; return how many are left.
+def room_for_seen(n_rows, run_rows):
+    """Return a bit for each row, none of them set; nothing where every row has one slot."""
+    seen = room(n_rows // WORD + 1 if run_rows.shape[0] > 0 else 0, np.uint64)
+    seen[:] = 0
+    return seen
 
-    A guest whose home is selected, too, has passed there by the same test, unless each unit has a
-    limit of its own. `is_selected` is False for every unit before and after.
+
+@fast_kernel
+def new_rows(candidates, run_rows, seen):
+    """Put the rows of slots in their place, each once a query; return how many are left.
+
+    Rows are marked in `seen`. Slots are rows where `run_rows` is empty.
     """
-    run_scales, run_shifts = borrowed(run_scales), borrowed(run_shifts)
-    bases, factors = borrowed(bases), borrowed(factors)
-    codes, planes = borrowed(codes), borrowed(planes)
-    signs, low, high = planes[0], planes[1], planes[2]
-    candidates, run_rows, homes = borrowed(candidates), borrowed(run_rows), borrowed(homes)
-    selected, is_selected = borrowed(selected), borrowed(is_selected)
-    for unit in selected:
-        is_selected[unit] = True
+    candidates, run_rows, seen = borrowed(candidates), borrowed(run_rows), borrowed(seen)
+    if run_rows.shape[0] == 0:
+        return candidates.shape[0]
     count = 0
     for slot in candidates:
-        row = run_rows[slot]
-        if row < 0:
-            row = ~row
-            home = homes[row]
-            if is_selected[home]:
-                if run_scales.shape[0] == 0:
-                    continue
-                most = highest(bases, factors, run_scales[home])
-                limit = shifted(most, weight, run_shifts[home])
-                if disagreement(codes[row, :n_prefix], signs, low, high) <= whole_half(limit):
-                    continue
+        row = np.int64(run_rows[slot])
+        row ^= row >> 63  # of a guest, −1 − row
+        word, bit = row >> 6, _ONE << np.uint64(row & 63)
+        # No branch: whether a row comes for the second time is a guess.
         candidates[count] = row
-        count += 1
-    for unit in selected:
-        is_selected[unit] = False
+        count += int(seen[word] & bit == 0)
+        seen[word] |= bit
     return count
+
+
+@fast_kernel
+def forget_rows(rows, seen):
+    """Unmark rows."""
+    rows, seen = borrowed(rows), borrowed(seen)
+    if seen.shape[0] > 0:
+        for row in rows:
+            seen[row >> 6] = 0
 
 
 @inner_kernel
@@ -190,19 +197,24 @@ def members_by_codes(
     n_words, count = codes.shape[1], 0
     for i in range(candidates.shape[0]):
         if i + _CODES_AHEAD < candidates.shape[0]:
-            ahead = np.int64(candidates[i + _CODES_AHEAD]) * n_words
-            prefetch(codes, ahead)
-            prefetch(codes, ahead + n_words - 1)
+            ahead = np.int64(candidates[i + _CODES_AHEAD])
+            last = (ahead + 1) * n_words - 1
+            for position in range(ahead * n_words, last, _LINE):
+                prefetch(codes, position)
+            prefetch(codes, last)
+            prefetch(scales, ahead)
+            if shifts.shape[0] > 0:
+                prefetch(shifts, ahead)
         row = np.int64(candidates[i])
         p = disagreement(codes[row], signs, low, high)
-        limit = highest(bases, factors, scales[row])
+        limit, shift = highest(bases, factors, scales[row]), np.float32(0.0)
         if shifts.shape[0] > 0:
-            limit = shifted(limit, weight, shifts[row])
-        if np.float32(2 * p) <= limit:
-            if reaches.shape[0] > 0:
-                shift = shifts[row] if shifts.shape[0] > 0 else np.float32(0.0)
-                reaches[count] = reach(shifted(bases[0], weight, shift), p, scales[row])
-            candidates[count] = candidates[i]
-            count += 1
-            ask_for_row(vectors, row)
+            shift = shifts[row]
+            limit = shifted(limit, weight, shift)
+        if reaches.shape[0] > 0:
+            reaches[count] = reach(shifted(bases[0], weight, shift), p, scales[row])
+        # No branch: which code passes is a guess.
+        candidates[count] = row
+        count += int(np.float32(2 * p) <= limit)
+    ask_for_rows(vectors, candidates[:count])
     return count

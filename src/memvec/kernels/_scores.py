@@ -32,6 +32,14 @@ def ask_for_row(vectors, row):
             prefetch(vectors, position)
 
 
+@inner_kernel
+def ask_for_rows(vectors, rows):
+    """Do so for some rows."""
+    if vectors.shape[0] > 0:
+        for row in rows:
+            ask_for_row(vectors, np.int64(row))
+
+
 @kernel
 def canonical_score(left, right):
     """Return the float64 inner product of two stored rows, in the order of `lane_products`.

@@ -347,7 +347,6 @@ class CodeUnits:
                 n_tested=units.n_tested,
                 run_offsets=units.run_offsets,
                 run_rows=units.run_rows,
-                homes=units.homes,
                 largest_run=units.largest_run,
                 prefix=self.prefix,
                 scale_ranges=self._scale_ranges,

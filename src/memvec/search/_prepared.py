@@ -14,7 +14,7 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from memvec.guarantee import NOTHING_CHOSEN, Certificate, Chosen, Monitor, Plan, Request
-from memvec.kernels import ALL_ALLOWED, N_COUNTS, search_codes
+from memvec.kernels import ALL_ALLOWED, N_COUNTS, Kernel, search_codes
 from memvec.matches import Matches
 from memvec.metric import scores_of
 from memvec.search._code_units import CodeUnits
@@ -32,14 +32,14 @@ _MOST_QUESTIONS = 64
 _ROOM = 65_536
 _FLOAT32, _INT64 = np.dtype(np.float32), np.dtype(np.int64)
 _NO_IDS, _NO_SCORES = np.empty(0, dtype=_INT64), np.empty(0, dtype=_FLOAT32)
-_search = cast(Callable[..., int], search_codes)
+_SPENT = 1, N_COUNTS
 
 
 class _Room(threading.local):
     """Where the kernel puts the hits of a thread."""
 
     def __init__(self) -> None:
-        self.ids, self.scores = np.empty(_ROOM, dtype=_INT64), np.empty(_ROOM)
+        self.for_hits = np.empty(_ROOM, dtype=_INT64), np.empty(_ROOM)
 
 
 _OWN = _Room()
@@ -61,6 +61,7 @@ class PreparedRange:
         self._target, self._monitor, self._plan, self._request = target, monitor, plan, request
         self._units = units  # what the kernel reads by its address
         self._asked = *units.asked(similarity, plan.thresholds), ALL_ALLOWED, True
+        self._search = cast(Callable[..., int], cast(Kernel, search_codes).compiled)
         self._watched = is_watched(target, plan)
         self._searched, self._metric = target.searched, target.searched.metric
         self._certificate = plan.certificate.in_metric(self._metric)
@@ -75,9 +76,9 @@ class PreparedRange:
         share : float
             Of the queries, to be compared with the exhaustive search.
         """
-        own_ids, own_scores = _OWN.ids, _OWN.scores
-        offsets, spent = np.empty(2, _INT64), np.empty((1, N_COUNTS), _INT64)
-        found = _search(row, row, row, *self._asked, offsets, own_ids, own_scores, spent)
+        own_ids, own_scores = _OWN.for_hits
+        offsets, spent = np.empty(2, _INT64), np.empty(_SPENT, _INT64)
+        found = self._search(row, row, row, *self._asked, offsets, own_ids, own_scores, spent)
         if not 0 <= found <= len(own_ids):
             return None
         ids, scores, certificate = _NO_IDS, _NO_SCORES, self._certificate
