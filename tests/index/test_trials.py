@@ -177,6 +177,20 @@ def test_few_vectors_are_scanned_where_most_units_pass():
         assert flat(9000, 50.0, **kept) is None
 
 
+@pytest.mark.parametrize("config", [{"unit_size": 20}, {"unit_size": 20, "center": True}])
+def test_kind_of_units_is_tried_where_only_their_size_is_given(config, monkeypatch):
+    # As word vectors do, these seem to be without clusters: no two are much nearer than others.
+    monkeypatch.setattr("memvec.index._design._has_clusters", lambda *_: False)
+    index = Index.build(leaning(8.0), similarity=0.8, config=IndexConfig(**config), progress=False)
+    assert index.design.config.assignment == "kmeans"
+
+
+def test_units_tested_in_float32_are_not_tried_by_codes(monkeypatch):
+    monkeypatch.setattr("memvec.index._design._has_clusters", lambda *_: False)
+    index = Index.build(leaning(0.0), similarity=0.6, config=IndexConfig(codes="none"))
+    assert index.design.config.assignment == "random"
+
+
 def test_vectors_without_neighbours_in_units_are_scanned_and_found():
     rows = np.random.default_rng(5).standard_normal((6000, 256))
     rows = around(rows[:2000], 1.2, 6, 6000)
@@ -196,5 +210,5 @@ def test_shares_of_a_trial_are_those_of_all_vectors():
     seen = trials.of(TRIED)
     index = Index.build(rows, similarity=0.7, config=replace(TRIED, reserve=1000), progress=False)
     work = index.range_search(leaning(0.0, n=400, seed=9), 0.7).work
-    # Seen: 1.0 times as many.
-    assert 20_000 * seen.products == pytest.approx(work.exact_products / 400, rel=0.5)
+    # Seen: 1.02 times as many. Near vectors of the sample that count as others, too, make it 1.8.
+    assert 20_000 * seen.products == pytest.approx(work.exact_products / 400, rel=0.3)

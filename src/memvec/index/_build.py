@@ -49,7 +49,7 @@ def build_parts(
     reserve = _drawn_reserve(rows, queries, config) if held_out is None else held_out
     outside = _outside(rows, reserve)
     trials = None
-    if config.center == "auto" or leaves_units_open(config):
+    if "auto" in (config.center, config.assignment) or leaves_units_open(config):
         trials = Trials(rows, outside, promise.similarity, config.seed)
     config = design_centring(config, rows.shape, trials, costs, promise.guarantee)
     projection = _fit_projection(rows, outside, config)

@@ -137,7 +137,8 @@ def design_index(
     """
     n_vectors, dim = rows.shape
     effective, uniform = measured_uniformity(rows, config.seed)
-    if uniform and config.assignment == "auto" and trials is not None and trials.tell:
+    undecided = config.assignment == "auto" and config.codes != "none"
+    if uniform and undecided and trials is not None and trials.tell:
         # Vectors with matches may be worth putting together, however many dimensions they fill.
         uniform = not _clusters_pay(config, rows.shape, similarity, miss_rate, costs, trials)
     made = config

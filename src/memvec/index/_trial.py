@@ -77,6 +77,8 @@ class Trials:
             self._rows = pool[np.concatenate([held, others])]
             self._pairs = pairs.copy()
             self._pairs[:, 1] = np.searchsorted(held, pairs[:, 1])
+        # How many of the sample are near each query, those of its pairs among them.
+        self._near_held = self._is_near(self._queries @ self._rows.T).sum(axis=1)
 
     @property
     def tell(self) -> bool:
@@ -117,15 +119,15 @@ class Trials:
         """Return the share of all vectors that pass, by how many of the sample do for each query.
 
         The sample holds more near vectors than others do: the pairs of a query stand for as many
-        as are near in the pool, and the rest of the sample for all others.
+        as are near in the pool, and what is not near in the sample for all others.
         """
         owner = self._pairs[:, 0].astype(np.int64)
         n_queries = len(self._queries)
         own = np.bincount(owner, minlength=n_queries)
-        own_passed = np.bincount(owner, passed, n_queries)
-        others = np.maximum(0.0, counts - own_passed) / (len(self._rows) - own)
-        near = own_passed / np.maximum(own, 1) * self._near_share
-        return float(np.mean(near + others * (1.0 - self._near_share)))
+        near = np.bincount(owner, passed, n_queries) / np.maximum(own, 1)
+        n_others = np.maximum(1, len(self._rows) - self._near_held)
+        others = np.clip((counts - near * self._near_held) / n_others, 0.0, 1.0)
+        return float(np.mean(near * self._near_share + others * (1.0 - self._near_share)))
 
     def _units(self, config: IndexConfig) -> tuple[Units, UnitRows]:
         """Return units of a configuration; the last are kept, for other words of their codes."""
@@ -145,11 +147,15 @@ class Trials:
         self._built = kind, units, tested
         return units, tested
 
+    def _is_near(self, scores: Float32Array) -> BoolArray:
+        """Tell which scores are those of a match, or nearly so."""
+        return np.asarray(scores >= self._similarity - _NEARLY)
+
     def _near(self, pool: Float32Array, rng: np.random.Generator) -> Float64Array:
         """Return pairs that match or nearly so, one per row: query, place in the pool, cosine."""
         found = []
         for query, scores in enumerate(self._queries @ pool.T):
-            near: IntArray = np.flatnonzero(scores >= self._similarity - _NEARLY)
+            near: IntArray = np.flatnonzero(self._is_near(scores))
             self._near_share[query] = len(near) / len(pool)
             some = rng.permutation(near)[:_PAIRS_EACH]
             found += [(query, place, scores[place]) for place in some.tolist()]
