@@ -6,9 +6,10 @@ matches of the calibration queries, serves cells of similarities (hundredths, an
 queries have matches. The stages test at its lower end, or below it where few have. Where too few
 have, matches are planted at the ends of wider cells, each of which serves until the next. Ranges
 nest because a search also takes the lines of thresholds of all higher similarities: a stage passes
-at a lower similarity all that it passes at a higher one. A promise with high probability is solved
-at the similarities of its list, on natural evidence alone, and takes the lines of the expected one
-besides: what is found on average is found surely.
+at a lower similarity all that it passes at a higher one. What those lines find anyway counts where
+λ would follow a few queries: above the build's similarity. A promise with high probability is
+solved at the similarities of its list, on natural evidence alone, and takes the lines of the
+expected one besides: what is found on average is found surely.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from memvec.guarantee._cascade import Cascade, joint_shares, seen_by_stages
 from memvec.guarantee._cells import Cells, lower_end
 from memvec.guarantee._certificate import Certificate, Level
 from memvec.guarantee._evidence import LARGEST_K, Evidence, lowest_known
-from memvec.guarantee._family import FOR_PROMISE, SPARE_WIDTH, Families, ThresholdFamily
+from memvec.guarantee._family import SPARE_WIDTH, Families, ThresholdFamily
 from memvec.guarantee._needed import NeededSlack
+from memvec.guarantee._nested import ROUNDING, Anchor, NestedLines
 from memvec.guarantee._plan import Plan
 from memvec.guarantee._planting import Planting
 from memvec.guarantee._profile import MissProfile
@@ -39,9 +41,6 @@ from memvec.types import BoolArray, Float64Array
 # From this similarity on, copies are asked for, and every one of them is found.
 _COPIES = 1.0 - MATCH_SLACK
 _COPIES_BLOCK = 4096
-# The table and the search add up in float32, in different order; this covers both, and costs
-# nothing: it is a thousandth of a standard deviation.
-_ROUNDING = 1e-3
 # What is kept of each kind, in bytes: a thousand or more of what was solved.
 _MOST_KEPT = 4 << 20
 # The k-th nearest of this share of queries is above the similarity looked at first, second, ….
@@ -51,16 +50,6 @@ _SHARES = (0.5, 0.9, 0.99, 1.0)
 _FAR = 0.5
 # So few vectors are rather visited than searched without a promise.
 _FEW_VECTORS = 10_000
-
-
-@dataclass(frozen=True)
-class _Anchor:
-    """λ of the cell that begins at a similarity; the stages were tested at `at`."""
-
-    cell: float
-    at: float
-    value: float
-    natural: bool
 
 
 def _plans() -> Cache[tuple[float, Rule], Plan | None]:
@@ -93,12 +82,6 @@ class Calibration:
     similarities: tuple[float, ...]
     seed: int
     nested: bool = True
-    _anchors: Cache[tuple[float, Rule, bool], _Anchor] = field(
-        default_factory=lambda: Cache(_MOST_KEPT)
-    )
-    _lines: Cache[tuple[float, Rule, bool], Thresholds | None] = field(
-        default_factory=lambda: Cache(_MOST_KEPT, lambda lines: 0 if lines is None else 4096)
-    )
     _plans: Cache[tuple[float, Rule], Plan | None] = field(default_factory=_plans)
     _likely: Cache[int, tuple[float, ...]] = field(default_factory=lambda: Cache(_MOST_KEPT))
 
@@ -127,6 +110,11 @@ class Calibration:
     def _families(self) -> Families:
         return Families(self.cascades, self.table, self._planting, self.designed_for)
 
+    @cached_property
+    def _nested_lines(self) -> NestedLines:
+        evidence = self.cells, self.table, self._planting
+        return NestedLines(*evidence, self._families, self._least_slopes)
+
     def with_table(self, table: CalibrationTable) -> Calibration:
         """Return the calibration on other rows; what is planted rests on none, and is shared."""
         evidence = replace(self.evidence, table=table)
@@ -152,7 +140,7 @@ class Calibration:
     def by_model(self, similarity: float, miss_rate: float) -> Plan:
         """Return the slack of Gaussian noise alone, each stage with its share of the misses."""
         spreads = np.max([one.model_spreads(similarity) for one in self.cascades], axis=0)
-        stages = _gaussian_slack(joint_shares(self.cascades), miss_rate) * spreads + _ROUNDING
+        stages = _gaussian_slack(joint_shares(self.cascades), miss_rate) * spreads + ROUNDING
         certificate = self._certificate("model", similarity, miss_rate, stages)
         return Plan(Thresholds.one(similarity, stages), certificate)
 
@@ -207,8 +195,10 @@ class Calibration:
         return self._planting.n_plantable(rule)
 
     def _solve_range(self, similarity: float, rule: Rule) -> Plan | None:
-        anchor = self._anchor(similarity, rule, self.cells.is_natural(similarity, rule))
-        lines = self._lines_from(similarity, anchor, rule)
+        anchor = self._nested_lines.anchor(
+            similarity, rule, self.cells.is_natural(similarity, rule)
+        )
+        lines = self._used_lines(similarity, rule, anchor.natural)
         if lines is None:
             return None
         needed = None
@@ -217,34 +207,13 @@ class Calibration:
             needed = NeededSlack(similarity, anchor.at, family, anchor.value)
         return Plan(lines, self._supported(similarity, lines, anchor, rule), needed=needed)
 
-    def _lines_from(self, similarity: float, anchor: _Anchor, rule: Rule) -> Thresholds | None:
-        """Return the lines of a cell, and of the points above it; None if evidence is too little.
-
-        Those of a natural cell do not depend on the similarity within it, and are kept.
-        """
-        key = (anchor.cell if anchor.natural else similarity, rule, similarity >= _COPIES)
-        return self._lines.get(key, lambda: self._solve_lines(similarity, anchor, rule))
-
-    def _solve_lines(self, similarity: float, anchor: _Anchor, rule: Rule) -> Thresholds | None:
-        if anchor.value == math.inf:
+    def _used_lines(self, similarity: float, rule: Rule, natural: bool) -> Thresholds | None:
+        """Return the lines of a range; None if evidence is too little."""
+        lines = self._nested_lines.lines_from(similarity, rule, natural)
+        if lines is None:
             return None
-        at = [self.cells.tested_at(similarity, rule, natural=anchor.natural)]
-        family = self.family(anchor.at, rule.miss_rate, natural=anchor.natural)
-        slack = [family.slack(anchor.value)]
-        above = anchor.cell if anchor.natural else similarity
-        for point, natural in self.cells.points_above(above, rule):
-            tested_at = self.cells.tested_at(point, rule, natural=natural)
-            family = self.family(tested_at, rule.miss_rate, natural=natural)
-            enough = self._covered(tested_at, family, at, slack)
-            value = self._value_above(point, natural, enough, rule)
-            # Where there is too little evidence, a search promises less, and nothing nests.
-            if enough < value < math.inf:
-                at.append(tested_at)
-                slack.append(family.slack(value))
-        given = np.array(slack) + _ROUNDING
         if similarity >= _COPIES:
-            given = np.maximum(given, self._slack_of_copies)
-        lines = Thresholds(np.array(at), given)
+            lines = replace(lines, slack=np.maximum(lines.slack, self._slack_of_copies))
         return lines if rule.promise == "expected" else self._with_expected(lines, similarity, rule)
 
     def _with_expected(self, lines: Thresholds, similarity: float, rule: Rule) -> Thresholds:
@@ -253,7 +222,7 @@ class Calibration:
         return lines if expected is None else self._joined(lines, expected)
 
     def _supported(
-        self, similarity: float, lines: Thresholds, anchor: _Anchor, rule: Rule
+        self, similarity: float, lines: Thresholds, anchor: Anchor, rule: Rule
     ) -> Certificate:
         """Return what the evidence says about the lines as they will be used."""
         if anchor.natural:
@@ -261,9 +230,11 @@ class Calibration:
             rows = self.table.above(similarity)
             failed = ~lines.passes(rows.scores, rows.slopes)
         else:
-            # Judged where they were planted, by the line that was solved for them.
-            rows = self._planting.table(anchor.cell, rule, FOR_PROMISE)
-            failed = np.any(rows.needed(anchor.at) > lines.slack[0], axis=1)
+            # Judged where they were planted, by the lines that were solved for them.
+            rows = self._nested_lines.planted_rows(anchor.cell, rule)
+            solved = self._nested_lines.lines_from(anchor.cell, rule, False)
+            assert solved is not None
+            failed = ~solved.passes(rows.scores, rows.slopes)
         return self._on_evidence(similarity, lines, rows, failed, rule, planted=not anchor.natural)
 
     def _on_evidence(
@@ -321,54 +292,6 @@ class Calibration:
             **evidence,  # type: ignore[arg-type]
         )
 
-    def _covered(
-        self, at: float, family: ThresholdFamily, lines: list[float], slack: list[Float64Array]
-    ) -> float:
-        """Return the most λ of a line at a similarity that passes nothing which these stop."""
-        relief = at - np.array(lines)
-        slopes = np.where(family.used, self._least_slopes, 0.0)
-        levels = family.levels(np.array(slack) + np.outer(relief, slopes))
-        covered = levels[:, family.used].min(axis=1)
-        # Units of larger slopes gain more than the least by a test at a lower similarity.
-        return float(np.where(relief < 0, -np.inf, covered).max())
-
-    def _value_above(self, point: float, natural: bool, enough: float, rule: Rule) -> float:
-        """Return λ of a higher point, or less than `enough` where that much will do."""
-        cell = self.cells.lower_end(point, rule, natural=natural)
-        if natural and (cell, rule, natural) not in self._anchors:
-            rows, at, since = self._judged(cell, rule)
-            needed = self.family(at, rule.miss_rate, natural=True).needed(rows, at)
-            if rows.holds(needed, enough, rule.holds, since):
-                return -math.inf
-        return self._anchor(point, rule, natural).value
-
-    def _anchor(self, similarity: float, rule: Rule, natural: bool) -> _Anchor:
-        """Return λ of the cell that a similarity lies in."""
-        cell = self.cells.lower_end(similarity, rule, natural=natural)
-        key = (cell, rule, natural)
-        return self._anchors.get(key, lambda: self._solve_cell(cell, rule, natural))
-
-    def _solve_cell(self, cell: float, rule: Rule, natural: bool) -> _Anchor:
-        if natural:
-            rows, at, since = self._judged(cell, rule)
-        elif rule.promise == "high_probability":
-            # Its confidence would be one over the draw of a seed.
-            return _Anchor(cell, cell, math.inf, natural)
-        else:
-            rows, since = self._planting.table(cell, rule, FOR_PROMISE), None
-            at = self.cells.tested_at(cell, rule, natural=False)
-        needed = self.family(at, rule.miss_rate, natural=natural).needed(rows, at)
-        return _Anchor(cell, at, rows.solve(needed, rule.holds, since), natural)
-
-    def _judged(self, cell: float, rule: Rule) -> tuple[CalibrationTable, float, float | None]:
-        """Return what λ of a natural cell is solved on.
-
-        These are rows, where they are tested, and up to which similarity a promise must hold.
-        """
-        assert self.table is not None
-        rows, at = self.table.above(cell), self.cells.tested_at(cell, rule, natural=True)
-        return rows, at, self.cells.judged_up_to(cell, rule)
-
     def _solve_best(self, k: int, rule: Rule) -> Plan | None:
         if self.table is None or k > LARGEST_K:
             return None
@@ -380,7 +303,7 @@ class Calibration:
         value = rows.solve(family.needed(rows, at), rule.holds)
         if value == math.inf:
             return None
-        lines = Thresholds.one(0.0, family.slack(value) + _ROUNDING)
+        lines = Thresholds.one(0.0, family.slack(value) + ROUNDING)
         failed = np.any(rows.needed(at) > lines.slack, axis=1)
         certificate = self._on_evidence(None, lines, rows, failed, rule, planted=False)
         return Plan(lines, replace(certificate, k=k), self.likely_similarities(k))
@@ -406,7 +329,7 @@ class Calibration:
                 pairs = vectors[start:stop], rows - start, rows
                 scores, slopes = seen_by_stages(cascade, *pairs, 1.0)
                 most = np.maximum(most, (slopes.astype(np.float64) - scores).max(axis=0))
-        return most + _ROUNDING
+        return most + ROUNDING
 
 
 def lowest_cosine(similarity: float) -> float:

@@ -23,7 +23,7 @@ _NEAR_COPIES = 0.95
 # The lowest cell begins just above 0: vectors of one entry have no query at a right angle.
 _LOWEST_PLANTED = MATCH_SLACK
 # With so many times 1/ε calibration queries, outliers do not set the slack. Cells with fewer are
-# tested at a lower similarity, at most this much below their own.
+# tested at a lower similarity, at most this much below their own, and lean on planted evidence.
 _ENOUGH = 5.0
 _MOST_BELOW = 0.15
 
@@ -154,8 +154,11 @@ class Cells:
         """Return the lower end of the cell that a similarity is solved with."""
         if rule.promise == "high_probability" or (natural and not self.nested):
             return similarity
+        low, high = self.natural_range(rule)
         if natural:
-            return max(lower_end(similarity), self.natural_range(rule)[0])
+            return max(lower_end(similarity), low)
+        if low <= high <= similarity:
+            return max(planted_end(similarity), high)
         return max(planted_end(similarity), _LOWEST_PLANTED)
 
     def judged_up_to(self, cell: float, rule: Rule) -> float | None:
@@ -201,14 +204,32 @@ class Cells:
         """
         if not natural:
             return similarity
-        cell = self.lower_end(similarity, rule, natural=True)
-        if rule.promise == "high_probability":
-            return cell
-        enough, best = math.ceil(_ENOUGH / rule.miss_rate), self.best_cosines
-        if best is None or len(best) < enough:
-            return cell
-        known = lower_end(min(float(best[-enough]) + MATCH_SLACK, 1.0))
-        if cell <= known:
+        cell, known = self.lower_end(similarity, rule, natural=True), self._well_known(rule)
+        if rule.promise == "high_probability" or known is None or cell <= known:
             return cell
         lowest = max(self.natural_range(rule)[0], cell - _MOST_BELOW)
         return max(min(known, self.designed_for), lowest)
+
+    def leans_on(self, cell: float, rule: Rule, *, natural: bool) -> float | None:
+        """Return from where on planted evidence finds matches for a cell, too; None for none.
+
+        A search of the cell takes the lines of all planted points above what is natural, since
+        ranges nest. Few queries would set a λ that finds their outliers a second time. So λ of a
+        cell with few, and of a planted one, is what is left to find. That of the build and of all
+        cells below it, which queries are watched by for drift, is solved by itself.
+        """
+        low, high = self.natural_range(rule)
+        if rule.promise == "high_probability" or not self.nested or cell < low or low > high:
+            return None
+        if not natural:
+            return next((point for point, _ in self.points_above(cell, rule)), None)
+        known = self._well_known(rule)
+        enough = max(self.designed_for, -math.inf if known is None else known)
+        return high if enough < cell and high < 1 else None
+
+    def _well_known(self, rule: Rule) -> float | None:
+        """Return the highest cell whose queries are enough for outliers not to set the slack."""
+        enough, best = math.ceil(_ENOUGH / rule.miss_rate), self.best_cosines
+        if best is None or len(best) < enough:
+            return None
+        return lower_end(min(float(best[-enough]) + MATCH_SLACK, 1.0))

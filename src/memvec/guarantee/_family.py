@@ -12,6 +12,7 @@ from memvec.guarantee._bounds import Rule
 from memvec.guarantee._cascade import Cascade, joint_shares
 from memvec.guarantee._planting import Planting
 from memvec.guarantee._table import CalibrationTable
+from memvec.guarantee._thresholds import Thresholds
 from memvec.lazy import special
 from memvec.types import BoolArray, Float64Array
 
@@ -114,9 +115,17 @@ class ThresholdFamily:
             levels[:, stage] = np.where(given > self.most[stage], np.inf, level)
         return levels
 
-    def needed(self, pairs: CalibrationTable, at: float | Float64Array) -> Float64Array:
-        """Return the λ that each pair needs to pass all stages, tested at a similarity."""
-        return np.asarray(self.levels(pairs.needed(at)).max(axis=1, initial=-np.inf))
+    def needed(
+        self, pairs: CalibrationTable, at: float | Float64Array, besides: Thresholds | None = None
+    ) -> Float64Array:
+        """Return the λ that each pair needs to pass all stages, tested at a similarity.
+
+        Where it passes a stage by other lines of thresholds, it needs none.
+        """
+        levels = self.levels(pairs.needed(at))
+        if besides is not None:
+            levels[besides.passes_stages(pairs.scores, pairs.slopes)] = -np.inf
+        return np.asarray(levels.max(axis=1, initial=-np.inf))
 
 
 class Families:

@@ -37,7 +37,7 @@ from memvec.types import Float64Array
 
 SOLVED = "solved"
 # Raised with every change of what is solved from the same evidence: older plans are solved anew.
-_SOLVER = 3
+_SOLVER = 4
 # Plans of one calibration that are kept, of a few kilobytes each: those asked for first.
 _MOST_PLANS = 64
 # A plan has a line for each cell above its similarity, at most, and for each listed similarity.

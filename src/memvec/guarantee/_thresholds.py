@@ -66,9 +66,13 @@ class Thresholds:
 
     def passes(self, scores: Float32Array, slopes: Float32Array) -> BoolArray:
         """Tell which pairs pass all stages that see these scores, shape (n_pairs,)."""
-        every = np.ones(len(scores), dtype=bool)
+        return np.asarray(self.passes_stages(scores, slopes).all(axis=1))
+
+    def passes_stages(self, scores: Float32Array, slopes: Float32Array) -> BoolArray:
+        """Tell which stages pairs pass that they see, shape (n_pairs, n_stages)."""
+        passed = np.empty(scores.shape, dtype=bool)
         for stage in range(scores.shape[1]):
             slope, score = slopes[:, stage].astype(np.float64), scores[:, stage]
             needed = np.outer(self.at, slope) - score
-            every &= (needed <= self.slack[:, stage, np.newaxis]).any(axis=0)
-        return every
+            passed[:, stage] = (needed <= self.slack[:, stage, np.newaxis]).any(axis=0)
+        return passed
