@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,15 +6,12 @@ from hypothesis import strategies as st
 import naive
 from memvec.assignment import (
     Assignment,
-    _regroup,
     _split,
     batch_assignment,
     kmeans_assignment,
     random_assignment,
     two_step_assignment,
 )
-from memvec.assignment._kmeans import UpdateRule
-from memvec.assignment._near_groups import Centroids
 from memvec.errors import InvalidTypeError, InvalidValueError
 from strategies import seeds
 
@@ -97,15 +92,14 @@ def test_duplicates_beyond_the_number_of_units_are_shared_out():
     check_partition(found, 50, 10)
 
 
-@pytest.mark.parametrize("method", ["kmeans", "batch", "two_step", "regrouped"])
-def test_assignment_follows_its_seed_and_not_the_threads(method, monkeypatch):
-    monkeypatch.setattr(_regroup, "_UNITS_A_GROUP", 4)
+@pytest.mark.parametrize("method", ["kmeans", "batch", "two_step", "scanned"])
+def test_assignment_follows_its_seed_and_not_the_threads(method):
     vectors = clustered(4, n_clusters=40, copies=10, noise=0.4)
     run = {
         "kmeans": lambda **options: kmeans_assignment(vectors, 8, **options),
         "batch": lambda **options: batch_assignment(vectors, 8, 150, **options),
         "two_step": lambda **options: two_step_assignment(vectors, 8, **options),
-        "regrouped": lambda **options: two_step_assignment(vectors, 8, regroupings=2, **options),
+        "scanned": lambda **options: two_step_assignment(vectors, 8, scans=(0.5,), **options),
     }[method]
     one, two, other = run(seed=5, threads=1), run(seed=5, threads=3), run(seed=6, threads=1)
     np.testing.assert_array_equal(one.labels, two.labels)
@@ -152,15 +146,11 @@ def test_two_step_numbers_units_cluster_by_cluster():
         assert group.max() - group.min() <= 4
 
 
-@pytest.mark.parametrize("rounds", [(1, 0), (0, 1)])
-def test_two_step_refines_like_a_round_of_k_means(rounds):
-    refinements, regroupings = rounds
+def test_two_step_refines_like_a_round_of_k_means():
     vectors = clustered(7, n_clusters=12, copies=20, noise=0.7)
     options = {"n_clusters": 6, "construction": "sum", "normalised": True, "iterations": 3}
     plain = two_step_assignment(vectors, 5, refinements=0, **options)
-    refined = two_step_assignment(
-        vectors, 5, refinements=refinements, regroupings=regroupings, **options
-    )
+    refined = two_step_assignment(vectors, 5, refinements=1, **options)
     units = [vectors[plain.labels == unit].sum(axis=0) for unit in range(plain.n_units)]
     units = [unit / np.linalg.norm(unit) for unit in units]
     nearest = np.argmax(vectors @ np.transpose(units), axis=1)
@@ -176,41 +166,10 @@ def test_two_step_names_the_nearest_units():
     assert found.near_units.shape == (240, 16)
     assert (found.near_units[:, 0] == found.labels).mean() > 0.9  # all but those of empty units
     assert all(len(set(row)) == 16 for row in found.near_units)
-    regrouped = two_step_assignment(vectors, 5, n_clusters=6, regroupings=1)
-    assert (regrouped.near_units[:, 0] == regrouped.labels).mean() > 0.9
+    scanned = two_step_assignment(vectors, 5, n_clusters=6, scans=(0.5,))
+    assert scanned.near_units.shape == (240, 16)
+    assert (scanned.near_units[:, 0] == scanned.labels).mean() > 0.9
     assert two_step_assignment(vectors, 5, refinements=0).near_units is None
-
-
-@pytest.mark.parametrize(("is_last", "n_own"), [(False, 1), (True, 3)])
-def test_regrouping_tries_the_units_of_groups_near_a_unit_and_near_the_vector(
-    is_last, n_own, monkeypatch
-):
-    monkeypatch.setattr(_regroup, "_NEAR_HOME", 2)
-    monkeypatch.setattr(_regroup, "_NEAR_ITSELF", 1)
-    monkeypatch.setattr(_regroup, "_NEAR_BY_ROOT", 3 / math.sqrt(12))
-    vectors = clustered(7, n_clusters=30, copies=10, noise=0.7)
-    first = two_step_assignment(vectors, 5, n_clusters=6, refinements=0)
-    units = naive.unit_rows([vectors[first.labels == u].sum(axis=0) for u in range(60)])
-    centroids = naive.unit_rows(units.reshape(12, 5, -1).sum(axis=1)).astype(np.float32)
-    rule = UpdateRule("sum", normalised=True, iterations=3, threads=1)
-
-    def find(rows, n_groups):
-        return Centroids.in_one_group(centroids)
-
-    groups = _regroup._Groups.of(units.astype(np.float32), find, 1)
-    nearby = _regroup._nearby(vectors, first.labels, groups, 1, is_last=is_last)
-    of_units = np.argsort(-(units @ centroids.T), axis=1)[:, :2]
-    own = np.argsort(-(vectors @ centroids.T), axis=1)[:, :3]
-    for row, near in enumerate(nearby.near):
-        assert set(near.tolist()) == {*of_units[first.labels[row]], *own[row, :n_own]}
-    labels, near = _regroup.regroup_units(vectors, first, rule, 1, 3, find, lambda steps: None)
-    nearest = np.argmax(units @ centroids.T, axis=1)
-    for row, label in enumerate(first.labels):
-        tried = np.flatnonzero(np.isin(nearest, [*of_units[label], *own[row]]))
-        best = tried[np.argsort(-(units[tried] @ vectors[row]), kind="stable")][:3]
-        np.testing.assert_array_equal(near[row][: len(best)], best)
-        assert (near[row][len(best) :] == -1).all()
-    assert (labels == near[:, 0]).mean() > 0.9  # all but those of empty units
 
 
 def test_clusters_in_groups_are_found_nearly_as_well(monkeypatch):

@@ -3,7 +3,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import naive
-from memvec.kernels import nearest_of_groups, second_of_units
+from memvec.kernels import (
+    best_of_named,
+    nearest_of_groups,
+    nearest_of_shared,
+    second_of_units,
+)
 from strategies import seeds
 
 
@@ -13,6 +18,25 @@ def best_of(rows, near, starts, units, n_best):
     near = np.asarray(near, dtype=np.int32)
     nearest_of_groups(rows, near, np.asarray(starts), units, found, scores)
     return found, scores
+
+
+def named_by(find, rows, near, units, n_best):
+    found = np.empty((len(rows), n_best), dtype=np.int32)
+    scores = np.empty((len(rows), n_best), dtype=np.float32)
+    find(rows, np.asarray(near, dtype=np.int32), units, found, scores)
+    return found, scores
+
+
+def check_best(row, tried, units, numbers, values):
+    """The units found are the best of those tried, best first."""
+    ranked = sorted((float(row @ units[unit]) for unit in tried), reverse=True)[: len(numbers)]
+    n_found = len(ranked)
+    assert (numbers[n_found:] == -1).all()
+    assert np.isneginf(values[n_found:]).all()
+    assert len(set(numbers[:n_found])) == n_found
+    assert set(numbers[:n_found]) <= set(tried)
+    np.testing.assert_allclose(values[:n_found], ranked, atol=1e-6)
+    np.testing.assert_allclose(values[:n_found], units[numbers[:n_found]] @ row, atol=1e-6)
 
 
 def seconds_of(rows, near, units, homes, pull=1.5, least_share=0.0):
@@ -60,13 +84,47 @@ def test_nearest_of_groups_equals_its_twin(seed, n_groups, n_best):
     found, scores = best_of(rows, near, starts, units, n_best)
     for row, groups, numbers, values in zip(rows, near, found, scores, strict=True):
         tried = sorted(set(naive.units_of_groups(groups, starts)))
-        ranked = sorted((float(row @ units[unit]) for unit in tried), reverse=True)[:n_best]
-        n_found = len(ranked)
-        assert (numbers[n_found:] == -1).all()
-        assert np.isneginf(values[n_found:]).all()
-        assert set(numbers[:n_found]) <= set(tried)
-        np.testing.assert_allclose(values[:n_found], ranked, atol=1e-6)
-        np.testing.assert_allclose(values[:n_found], units[numbers[:n_found]] @ row, atol=1e-6)
+        check_best(row, tried, units, numbers, values)
+
+
+def test_units_named_by_hand():
+    """Each row names one unit; together they know both, and a row by itself its own."""
+    units = np.eye(3, dtype=np.float32)
+    rows = np.array([[0.1, 0.3, 0.2], [0.9, 0.5, 0.4]], dtype=np.float32)
+    shared, scores = named_by(nearest_of_shared, rows, [[0, -1], [1, 0]], units, 2)
+    assert shared.tolist() == [[1, 0], [0, 1]]
+    np.testing.assert_array_equal(scores, np.float32([[0.3, 0.1], [0.9, 0.5]]))
+    own, scores = named_by(best_of_named, rows, [[0, 0], [1, 0]], units, 2)
+    assert own.tolist() == [[0, -1], [0, 1]]
+    np.testing.assert_array_equal(scores, np.float32([[0.1, -np.inf], [0.9, 0.5]]))
+
+
+def test_of_equal_units_the_one_named_first_comes_first():
+    units = np.ones((5, 2), dtype=np.float32)
+    for find in (nearest_of_shared, best_of_named):
+        found, _ = named_by(find, units[:1], [[3, 1, 4]], units, 2)
+        assert found.tolist() == [[3, 1]]
+
+
+@settings(deadline=None)
+@given(
+    seed=seeds,
+    n_units=st.integers(1, 400),
+    n_near=st.integers(1, 4),
+    n_best=st.integers(1, 5),
+)
+def test_units_named_equal_their_twins(seed, n_units, n_near, n_best):
+    """Rows of three tiles, the last not full, which may name more units than a tile holds."""
+    rng = np.random.default_rng(seed)
+    units = naive.unit_rows(rng.standard_normal((n_units, 6)))
+    rows = naive.unit_rows(rng.standard_normal((150, 6)))
+    near = rng.integers(-1, n_units, size=(len(rows), n_near))
+    named = [set(own.tolist()) - {-1} for own in near]
+    beside = naive.units_of_those_beside(near, 64)
+    for find, tried in ((nearest_of_shared, beside), (best_of_named, named)):
+        found = named_by(find, rows, near, units, n_best)
+        for row, own, numbers, values in zip(rows, tried, *found, strict=True):
+            check_best(row, own, units, numbers, values)
 
 
 def test_products_do_not_depend_on_what_else_is_multiplied():

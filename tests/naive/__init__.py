@@ -51,12 +51,14 @@ from naive.units import (
     best_units,
     imbalance,
     memory_vector,
+    nearest_by_bits,
     pinv_memory_vector,
     range_in_units,
     ridge_memory_vector,
     second_losses,
     unit_test,
     units_of_groups,
+    units_of_those_beside,
 )
 
 __all__ = [
@@ -85,6 +87,7 @@ __all__ = [
     "misses",
     "mixed_rows",
     "most_disagreement",
+    "nearest_by_bits",
     "nearest_of_passing",
     "packed_bits",
     "passes",
@@ -107,6 +110,7 @@ __all__ = [
     "unit_rows",
     "unit_test",
     "units_of_groups",
+    "units_of_those_beside",
     "unpack",
     "unpack_fine",
     "unrotated",

@@ -45,6 +45,25 @@ def units_of_groups(groups, starts):
     return [unit for group in groups for unit in range(starts[group], starts[group + 1])]
 
 
+def units_of_those_beside(near, together):
+    """The units that any of each so many rows names: one set for each row."""
+    named = []
+    for row in range(len(near)):
+        first = row - row % together
+        named.append(set(np.ravel(near[first : first + together]).tolist()) - {-1})
+    return named
+
+
+def nearest_by_bits(code, others, n_best):
+    """The codes that differ from one in the fewest bits, and in how many; earlier ones first."""
+    apart = [
+        sum((int(x) ^ int(y)).bit_count() for x, y in zip(code, other, strict=True))
+        for other in others
+    ]
+    nearest = sorted(range(len(others)), key=lambda place: (apart[place], place))[:n_best]
+    return nearest, [apart[place] for place in nearest]
+
+
 def second_losses(vector, units, home, pull, least_share):
     """SOAR's ‖r′‖² + λ(r′ᵀr)²/‖r‖² of every unit; infinity for the home and for units far off."""
     x, rows = vector.astype(np.float64), units.astype(np.float64)

@@ -12,7 +12,7 @@ from memvec.types import Int32Array, IntArray
 
 # Clusters that a vector tries in all rounds but the last: those move most vectors already, and the
 # last round, which tries all, settles the others.
-_FEW_CLUSTERS = 12
+FEW_CLUSTERS = 12
 
 
 def refine_units(
@@ -52,7 +52,7 @@ def refine_units(
         state = Assignment(labels, found.n_units)
         units = rule.representatives(nearby.rows, state.offsets, state.order)
         n_best = 1 if left else n_near
-        tried = nearby.nearest_few(_FEW_CLUSTERS) if left else nearby
+        tried = nearby.nearest_few(FEW_CLUSTERS) if left else nearby
         near, scores = tried.best_units(units, found.group_offsets, n_best)
         labels = near[:, 0].astype(np.int64)
         fill_empty_units(labels, scores[:, 0], found.n_units)

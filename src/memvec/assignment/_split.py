@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,9 @@ from memvec import checks
 from memvec.assignment._kmeans import DEFAULT_ITERATIONS, UpdateRule, fill_empty_units, run_kmeans
 from memvec.assignment._near_groups import Centroids, NearGroups
 from memvec.assignment._nearest import NearestUnits
-from memvec.assignment._refine import refine_units
-from memvec.assignment._regroup import regroup_units
+from memvec.assignment._refine import FEW_CLUSTERS, refine_units
 from memvec.assignment._result import Assignment
+from memvec.assignment._settle import N_NAMED, n_settling_rounds, settle_units
 from memvec.assignment._sizes import number_of_units
 from memvec.constructions import Construction
 from memvec.kernels import RowBlocks, UnitRows, checked_unit_rows, run_blocks
@@ -24,15 +25,13 @@ from memvec.types import ArrayLike, Float32Array, IntArray
 # at 0.7, and on all of them 8,800: no better.
 _SAMPLE_PER_UNIT = 40
 _SMALLEST_SAMPLE = 10_000
-# Clusters whose units a vector tries in the last round of two steps, where units are not grouped
-# anew: then the first of these numbers is tried. On 113,659 embeddings in clusters of 2,000 and
-# units of 56, with second homes, 6, 10 and 14 of them left 3,214, 3,041 and 3,020 members to visit.
+# Clusters whose units a vector tries in the last round of two steps, where no scan follows. On
+# 113,659 embeddings in clusters of 2,000 and units of 56, with second homes, 6, 10 and 14 of them
+# left 3,214, 3,041 and 3,020 members to visit.
 # The more clusters, the thinner a neighbourhood is spread over them: on 300,000 structured vectors
 # they left 3,595, 2,178 and 1,901, and on a million 15 and 40 of them left 22,254 and 8,161. On
 # three million, 18 and 60 of them left 194,654 and 73,255.
 _NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 12, 1.8, 60
-# Rounds of k-means for groups of units.
-_GROUP_ROUNDS = 4
 # The units of these clusters that a vector is nearest to, from which its second is chosen.
 _NEAR_UNITS = 16
 # More clusters than this are found in groups of so many, themselves in two steps: the time would
@@ -97,7 +96,7 @@ def two_step_assignment(
     *,
     n_clusters: int | None = None,
     refinements: int = 2,
-    regroupings: int = 0,
+    scans: Sequence[float] = (),
     construction: Construction = "pinv",
     normalised: bool = False,
     iterations: int = DEFAULT_ITERATIONS,
@@ -121,9 +120,10 @@ def two_step_assignment(
         Number of coarse clusters; √M by default.
     refinements : int, default 2
         Number of rounds in which vectors may leave their cluster.
-    regroupings : int, default 0
-        Number of further rounds, in which units are grouped again by their centroids, because units
-        of one cluster drift apart. Vectors are compared with the units of groups near their own.
+    scans : sequence of float, default ()
+        Shares of the vectors, those that score lowest on their units: they are compared with all
+        units, by codes. Around each of these scans, all vectors try the units that vectors of their
+        unit are near to, whatever cluster these are of.
     construction, normalised, iterations, seed, threads, progress
         As in :func:`kmeans_assignment`. The coarse clusters are represented by their centroids,
         and found as by :func:`sampled_assignment`.
@@ -147,11 +147,11 @@ def two_step_assignment(
         n_clusters = round(math.sqrt(n_units))
     n_clusters = min(checks.integer(n_clusters, "n_clusters", where), n_units)
     refinements = checks.integer(refinements, "refinements", where, minimum=0)
-    regroupings = checks.integer(regroupings, "regroupings", where, minimum=0)
+    shares = tuple(checks.real(share, "scans", where, low=0.0, high=1.0) for share in scans)
     rounds = checks.integer(iterations, "iterations", where)
     rule = UpdateRule(construction, normalised, rounds, threads)
     rng = checks.generator(seed, where)
-    last_rounds = refinements, regroupings
+    last_rounds = refinements, shares
     return _in_two_steps(rows, n_units, n_clusters, last_rounds, rule, rng, progress)
 
 
@@ -159,16 +159,16 @@ def _in_two_steps(
     rows: UnitRows,
     n_units: int,
     n_clusters: int,
-    last_rounds: tuple[int, int],
+    last_rounds: tuple[int, Sequence[float]],
     rule: UpdateRule,
     rng: np.random.Generator,
     progress: bool | None,
 ) -> Assignment:
     """Assign unit rows; see `two_step_assignment`."""
     coarse = replace(rule, construction="sum", normalised=True)
-    refinements, regroupings = last_rounds
+    refinements, scans = last_rounds
     centroids = _find_centroids(rows, n_clusters, coarse, rng, progress)
-    n_near = _NEAR_CLUSTERS if regroupings else _near_clusters(n_clusters)
+    n_near = FEW_CLUSTERS if scans else _near_clusters(n_clusters)
     nearby = NearGroups.of(rows, centroids, n_near, rule.threads).without_deserted()
     sizes = np.bincount(nearby.nearest)
     clusters = np.split(nearby.order, np.cumsum(sizes)[:-1])
@@ -176,17 +176,15 @@ def _in_two_steps(
     found = _kmeans_in_parts(rows, clusters, shares, rule, rng, progress)
     found = replace(found, group_offsets=np.cumsum([0, *shares]))
     labels, near = found.labels, found.near_units
-    with progress_bar("k-means", len(rows) * sum(last_rounds), progress) as advance:
+    n_rounds = refinements + (n_settling_rounds(scans) if scans else 0)
+    with progress_bar("k-means", len(rows) * n_rounds, progress) as advance:
         if refinements:
-            labels, near = refine_units(found, nearby, rule, refinements, _NEAR_UNITS, advance)
-        if regroupings:
-            few = replace(coarse, iterations=min(_GROUP_ROUNDS, rule.iterations))
-
-            def find(units: UnitRows, n_groups: int) -> Centroids:
-                return _find_centroids(units, n_groups, few, rng, False)
-
-            state = replace(found, labels=labels)
-            labels, near = regroup_units(rows, state, rule, regroupings, _NEAR_UNITS, find, advance)
+            n_best = N_NAMED if scans else _NEAR_UNITS
+            labels, near = refine_units(found, nearby, rule, refinements, n_best, advance)
+        if scans:
+            del nearby
+            state, seed = replace(found, labels=labels, near_units=near), int(rng.integers(2**31))
+            labels, near = settle_units(rows, state, rule, scans, _NEAR_UNITS, seed, advance)
     return replace(found, labels=labels, near_units=near)
 
 
@@ -204,7 +202,7 @@ def _find_centroids(
         )
     seen = _sample(rows, n_clusters, None, rng)
     n_groups = -(-n_clusters // _CLUSTERS_A_GROUP)
-    found = _in_two_steps(seen, n_clusters, n_groups, (1, 0), rule, rng, progress)
+    found = _in_two_steps(seen, n_clusters, n_groups, (1, ()), rule, rng, progress)
     assert found.group_offsets is not None
     vectors = rule.representatives(seen, found.offsets, found.order)
     groups = rule.representatives(vectors, found.group_offsets, np.arange(len(vectors)))

@@ -11,7 +11,7 @@ from memvec.index._config import IndexConfig
 from memvec.index._design import IndexDesign
 from memvec.index._kmeans_design import MEMBER_WORDS
 from memvec.index._units import scores_on_units
-from memvec.kernels import BLOCK, StoredRows, UnitRows, some_rows
+from memvec.kernels import BLOCK, StoredRows, UnitRows, in_blocks, some_rows
 from memvec.progress import progress_bar
 from memvec.search import Centring, CodeUnits, Units
 from memvec.types import Float32Array, Float64Array, IntArray, WordArray
@@ -78,7 +78,7 @@ def encode_units(
         similarity=similarity,
         units=units,
         space=space,
-        top_blocks=_in_blocks(top_codes),
+        top_blocks=in_blocks(top_codes),
         top_scales=_padded(top_scales),
         unit_runs=word_by_word(unit_codes, units.group_offsets),
         unit_scales=unit_scales,
@@ -197,15 +197,6 @@ def _scales(sums: Float32Array, vectors: Float32Array, means: Float64Array) -> F
 
 def _all_alike(scales: Float32Array) -> Float32Array:
     return np.full_like(scales, scales.mean()) if len(scales) else scales
-
-
-def _in_blocks(words: WordArray) -> WordArray:
-    """Return codes in blocks, word by word inside each, the last one padded."""
-    n_codes, n_words = words.shape
-    n_blocks = -(-n_codes // BLOCK)
-    padded = np.zeros((n_blocks * BLOCK, n_words), dtype=np.uint64)
-    padded[:n_codes] = words
-    return np.ascontiguousarray(padded.reshape(n_blocks, BLOCK, n_words).transpose(0, 2, 1))
 
 
 def _padded(scales: np.ndarray) -> Float32Array:

@@ -25,7 +25,12 @@ from memvec.kernels._fine import (
     members_by_fine_codes,
 )
 from memvec.kernels._lines import stage_lines
-from memvec.kernels._nearby import nearest_of_groups, second_of_units
+from memvec.kernels._nearby import (
+    best_of_named,
+    nearest_of_groups,
+    nearest_of_shared,
+    second_of_units,
+)
 from memvec.kernels._nearest import try_units
 from memvec.kernels._packed import Packed
 from memvec.kernels._place import private_folder
@@ -37,7 +42,8 @@ from memvec.kernels._query_blocks import (
     search_blocks,
 )
 from memvec.kernels._rotation import RADIX, centre_queries, rotate, rotate_rows
-from memvec.kernels._runs import BLOCK, tests_whole_codes
+from memvec.kernels._runs import BLOCK, in_blocks, tests_whole_codes
+from memvec.kernels._scan import LOOK, RUN, SCANNED_WORDS, scan_codes
 from memvec.kernels._scores import float32_slack
 from memvec.kernels._search import (
     MATCH_SLACK,
@@ -71,6 +77,7 @@ __all__ = [
     "EIGENVALUE_CUT",
     "FINE_STAGE",
     "GROUP_STAGE",
+    "LOOK",
     "MATCH_SLACK",
     "MOST_DEVIATIONS",
     "N_COUNTS",
@@ -78,6 +85,8 @@ __all__ = [
     "PREFIX_STAGE",
     "RADIX",
     "ROW_TYPES",
+    "RUN",
+    "SCANNED_WORDS",
     "STAGES_BEFORE_FINE",
     "THREADS",
     "UNIT_STAGE",
@@ -91,6 +100,7 @@ __all__ = [
     "UnitRows",
     "are_stored_rows",
     "balance_rows",
+    "best_of_named",
     "blocks",
     "calibrate_codes",
     "calibrate_vectors",
@@ -108,9 +118,11 @@ __all__ = [
     "fine_limit",
     "fine_queries",
     "float32_slack",
+    "in_blocks",
     "members_by_fine_codes",
     "nearest_codes",
     "nearest_of_groups",
+    "nearest_of_shared",
     "private_folder",
     "quantise_query",
     "room_for",
@@ -118,6 +130,7 @@ __all__ = [
     "rotate_rows",
     "rounded_rows",
     "run_blocks",
+    "scan_codes",
     "score_units",
     "search_blocks",
     "search_bounded",

@@ -93,6 +93,98 @@ def nearest_of_groups(rows, near, starts, units, found, scores):
             kept[i, place] = sortable(kept[i, place])
 
 
+@inner_kernel
+def _named(near, listed, is_listed):
+    """List the units that some rows name, each once; return how many there are."""
+    count = 0
+    for i in range(near.shape[0]):
+        for place in range(near.shape[1]):
+            unit = near[i, place]
+            if unit >= 0 and not is_listed[unit]:
+                is_listed[unit] = True
+                listed[count] = unit
+                count += 1
+    for place in range(count):
+        is_listed[listed[place]] = False
+    return count
+
+
+@fast_kernel
+def nearest_of_shared(rows, near, units, found, scores):
+    """Find for each vector the best of the units that any of the vectors beside it names.
+
+    Parameters
+    ----------
+    rows : IN float32 (n_rows, dim)
+        Those that lie beside each other belong together: 64 at a time share what they name.
+    near : IN int32 (n_rows, n_near)
+        The units that each names; −1 for none.
+    units : IN float32 (n_units, dim)
+    found, scores
+        Of `nearest_of_groups`; of equal units the one named first comes first.
+    """
+    n_rows, n_near = near.shape
+    product, gathered = room((ROWS, UNITS), np.float32), room((UNITS, units.shape[1]), np.float32)
+    bits, kept = as_bits(product), as_bits(scores)
+    every, listed = room(n_rows, np.int64), room(ROWS * n_near, np.int64)
+    is_listed = room(units.shape[0], np.bool_)
+    is_listed[:] = False
+    found[:] = np.int32(-1)
+    scores[:] = np.float32(-np.inf)
+    for i in range(n_rows):
+        every[i] = i
+        for place in range(kept.shape[1]):
+            kept[i, place] = sortable(kept[i, place])
+    for start in range(0, n_rows, ROWS):
+        some = every[start : start + ROWS]
+        count = _named(near[start : start + ROWS], listed, is_listed)
+        for first in range(0, count, UNITS):
+            last = min(first + UNITS, count)
+            for j in range(first, last):
+                gathered[j - first] = units[listed[j]]
+            products(rows, some, gathered[: last - first], product)
+            for i in range(some.shape[0]):
+                row = some[i]
+                _keep_highest(bits[i, : last - first], first, found[row], kept[row])
+        for i in range(some.shape[0]):
+            row = some[i]
+            for place in range(kept.shape[1]):
+                kept[row, place] = sortable(kept[row, place])
+                if found[row, place] >= 0:  # its place in the list
+                    found[row, place] = listed[found[row, place]]
+
+
+@fast_kernel
+def best_of_named(rows, near, units, found, scores):
+    """Find for each vector the best of the units that it names itself.
+
+    Parameters
+    ----------
+    rows, near, units, found, scores
+        Of `nearest_of_shared`; a vector may name a unit twice.
+    """
+    last = found.shape[1] - 1
+    found[:] = np.int32(-1)
+    scores[:] = np.float32(-np.inf)
+    for i in range(rows.shape[0]):
+        for named in range(near.shape[1]):
+            unit, is_kept = near[i, named], False
+            if unit < 0:
+                continue
+            score = dot(rows[i], units[unit])
+            if score <= scores[i, last]:
+                continue
+            for place in range(last + 1):
+                is_kept |= found[i, place] == unit
+            if is_kept:
+                continue
+            place = last
+            while place > 0 and score > scores[i, place - 1]:
+                scores[i, place], found[i, place] = scores[i, place - 1], found[i, place - 1]
+                place -= 1
+            scores[i, place], found[i, place] = score, unit
+
+
 @fast_kernel
 def second_of_units(rows, near, units, homes, pull, least_share, seconds):
     """Find for each vector a second unit, among those near to it.

@@ -10,6 +10,7 @@ from memvec.kernels._compile import fast_kernel, inner_kernel
 from memvec.kernels._lines import highest, reach, shifted, whole_half
 from memvec.kernels._passing import STRIDE, append_ones, collect_units
 from memvec.kernels._scores import ask_for_rows
+from memvec.types import WordArray
 
 # Codes of units lie in blocks of this many, word by word inside each.
 BLOCK = 512
@@ -35,6 +36,15 @@ def codes_to_ask(n_words):
     if n_words <= _IN_SECOND:
         return 0
     return _FIRST_CODES if n_words <= _IN_THIRD else n_words
+
+
+def in_blocks(words: WordArray) -> WordArray:
+    """Return codes in blocks, word by word inside each, the last one padded."""
+    n_codes, n_words = words.shape
+    n_blocks = -(-n_codes // BLOCK)
+    padded = np.zeros((n_blocks * BLOCK, n_words), dtype=np.uint64)
+    padded[:n_codes] = words
+    return np.ascontiguousarray(padded.reshape(n_blocks, BLOCK, n_words).transpose(0, 2, 1))
 
 
 @fast_kernel
