@@ -77,6 +77,12 @@ class Cache(Generic[Key, Value]):
             return list(self._entries)
 
     @property
+    def items(self) -> list[tuple[Key, Value]]:
+        """All that is kept, with its keys, in the same order."""
+        with self._lock:
+            return [(key, value) for key, (value, _) in self._entries.items()]
+
+    @property
     def n_bytes(self) -> int:
         """What all values take, by the sizes that were given."""
         with self._lock:

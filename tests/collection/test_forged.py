@@ -18,7 +18,7 @@ from collection.faults import make_template
 from collection.test_links import snapshot
 from collection.test_packing import packed
 from memvec.collection import _catalog, _checksums, check_collection, repair_collection
-from memvec.collection._calibration import checked_table
+from memvec.collection._packed_table import PackedTable
 from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.errors import CorruptIndexError, InvalidValueError
 from memvec.guarantee import CalibrationTable
@@ -345,7 +345,7 @@ def test_forged_calibration_is_refused(folder, name):
         rows = connection.execute("SELECT segment, source, rows FROM calibration").fetchall()
         assert rows
         for segment, source, blob in rows:
-            table = checked_table(blob).table
+            table = PackedTable.read(blob).table
             names = [field.name for field in fields(CalibrationTable)]
             columns = [getattr(table, column) for column in names]  # as older versions pack them
             place = names.index(name)
@@ -368,29 +368,108 @@ def test_forged_calibration_is_refused(folder, name):
     memvec.open(folder).close()
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda columns: columns[:-2],
-        lambda columns: [*columns, columns[-1], columns[-1]],
-        lambda columns: [columns[0][:-1], *columns[1:]],
-        lambda columns: [columns[0], columns[1].astype(np.float32), *columns[2:]],
-        lambda columns: [*columns[:3], columns[3] - 100, *columns[4:]],
-        lambda columns: [*columns[:2], columns[2][:-1], *columns[3:]],
-    ],
-)
-def test_forged_narrow_calibration_is_refused(folder, change):
+NARROW = [
+    lambda columns: columns[:-2],
+    lambda columns: [*columns, columns[-1], columns[-1]],
+    lambda columns: [columns[0][:-1], *columns[1:]],
+    lambda columns: [columns[0], columns[1].astype(np.float32), *columns[2:]],
+    lambda columns: [*columns[:3], columns[3] - 100, *columns[4:]],
+    lambda columns: [*columns[:2], columns[2][:-1], *columns[3:]],
+]
+
+
+def forge_tables(folder, change):
+    """Put in the place of each table what a function makes of it."""
+
     def act(connection):
         rows = connection.execute("SELECT segment, source, rows FROM calibration").fetchall()
+        assert rows
         for segment, source, blob in rows:
-            forged = compressed(packed(*change(unpacked_arrays(uncompressed(blob)))))
+            forged = change(PackedTable.read(blob))
             row = [forged, f"{zlib.crc32(forged):08x}", segment, source]
             sql = "UPDATE calibration SET rows = ?, crc32 = ? WHERE segment = ? AND source = ?"
             connection.execute(sql, row)
 
     forge(folder, act)
+
+
+def parts_of(packed_table):
+    """Return header, near part and far part of a table as it is packed."""
+    start = len(packed_table.blob) - len(packed_table.parts)
+    stop = start + packed_table.n_near
+    return packed_table.blob[:start], packed_table.blob[start:stop], packed_table.blob[stop:]
+
+
+@pytest.mark.parametrize("change", NARROW)
+def test_forged_table_of_an_older_version_is_refused(folder, change):
+    def older(table):
+        return compressed(packed(*change(unpacked_arrays(uncompressed(parts_of(table)[1])))))
+
+    forge_tables(folder, older)
     with pytest.raises(CorruptIndexError, match="calibration"):
         memvec.open(folder)
+
+
+def refused_by_searches(folder):
+    """Tell that a collection opens, refuses what needs its evidence, and can be repaired."""
+    with (
+        memvec.open(folder, read_only=True) as collection,
+        pytest.raises(CorruptIndexError, match="a calibration cannot be read"),
+    ):
+        collection.search(np.eye(collection.dim)[:1], 3)
+    report = check_collection(folder)
+    assert any("the calibration of segment" in text for text in report.problems)
+    repair = repair_collection(folder)
+    assert repair.actions
+    assert all(text.endswith("It was made again.") for text in repair.actions)
+    assert check_collection(folder).ok
+    with memvec.open(folder, read_only=True) as collection:
+        collection.search(np.eye(collection.dim)[:1], 3)
+
+
+@pytest.mark.parametrize("change", NARROW)
+@pytest.mark.parametrize("part", [1, 2])
+def test_forged_part_of_a_table_is_refused_when_it_is_read(folder, change, part):
+    def forged(table):
+        parts = [*parts_of(table)]
+        parts[part] = compressed(packed(*change(unpacked_arrays(uncompressed(parts[part])))))
+        start = len(parts[0]) - 8  # the header ends with the size of the near part
+        parts[0] = parts[0][:start] + len(parts[1]).to_bytes(8, "little")
+        return b"".join(parts)
+
+    forge_tables(folder, forged)
+    refused_by_searches(folder)
+
+
+@pytest.mark.parametrize(("place", "number"), [(24, 0), (32, 17)])
+def test_header_of_another_table_is_refused(folder, place, number):
+    """At these places are how many strangers are known, and the number of stages."""
+
+    def forged(table):
+        return table.blob[:place] + number.to_bytes(8, "little") + table.blob[place + 8 :]
+
+    forge_tables(folder, forged)
+    if place == 24:
+        refused_by_searches(folder)
+    else:
+        with pytest.raises(CorruptIndexError, match="calibration"):
+            memvec.open(folder)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda blob: blob[:20],
+        lambda blob: blob[:24] + b"\xff" * 8 + blob[32:],
+        lambda blob: blob[:40] + (len(blob) * 2).to_bytes(8, "little") + blob[48:],
+        lambda blob: blob[:8] + np.float64(np.nan).tobytes() + blob[16:],
+    ],
+)
+def test_header_that_cannot_be_is_refused(folder, change):
+    forge_tables(folder, lambda table: change(table.blob))
+    with pytest.raises(CorruptIndexError, match="calibration of segment"):
+        memvec.open(folder)
+    assert not check_collection(folder).ok
 
 
 def test_items_without_vectors_keep_segments_from_being_removed(folder):

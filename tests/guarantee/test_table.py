@@ -189,3 +189,32 @@ def test_quantile_counts_queries_alike():
     rows = table([0, 0, 1], np.zeros(3))
     values = np.array([5.0, 1.0, 3.0])
     assert rows.quantiles(values, np.array([0.2, 0.4, 1.0])).tolist() == [5.0, 3.0, 1.0]
+
+
+@given(seed=seeds, n_rows=st.integers(1, 3000), n_values=st.sampled_from([1, 3, 50, 10**6]))
+def test_quantiles_of_the_largest_are_those_of_all(seed, n_rows, n_values):
+    rng = np.random.default_rng(seed)
+    made = table(rng.integers(n_rows // 3 + 1, size=n_rows), np.zeros(n_rows))
+    values = rng.integers(n_values, size=n_rows).astype(np.float64)
+    values[rng.random(n_rows) < 0.01] = np.inf
+    shares = np.sort(rng.random(4) ** rng.integers(1, 12))
+    order = np.argsort(-values, kind="stable")
+    exceeding = np.cumsum(made.weights[order]) / made.weights.sum()
+    last = np.minimum(np.searchsorted(exceeding, shares), n_rows - 1)
+    assert made.quantiles(values, shares).tolist() == values[order[last]].tolist()
+
+
+@given(seed=seeds, n_rows=st.integers(1, 300), narrow=st.booleans())
+def test_rows_fall_by_cosine_and_equal_ones_stay_in_order(seed, n_rows, narrow):
+    rng = np.random.default_rng(seed)
+    cosines = np.round(rng.uniform(-1, 1, n_rows), int(rng.integers(1, 9)))
+    cosines[rng.random(n_rows) < 0.1] = -0.0
+    cosines = cosines.astype(np.float32).astype(np.float64) if narrow else cosines
+    made = replace(table(np.arange(n_rows), np.zeros(n_rows)), cosines=cosines)
+    assert made.by_cosine.queries.tolist() == np.argsort(-cosines, kind="stable").tolist()
+
+
+def test_rows_just_below_are_those_that_do_not_match_yet():
+    cosines = np.array([0.65, 0.72, 0.6, 0.7, 0.599, 0.8])
+    made = replace(table(np.arange(6), np.zeros(6)), cosines=cosines)
+    assert made.just_below(0.7, 0.1).queries.tolist() == [0, 2]

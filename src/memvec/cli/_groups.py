@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from typing import Any
 
 import click
@@ -34,3 +36,48 @@ class FlagGroup(click.Group):
         for parameter in command.params:
             if parameter.name == rejected[1]:
                 raise click.BadParameter(f"it {rejected[2]}", ctx=own, param=parameter)
+
+
+class LazyCommands(dict[str, click.Command]):
+    """Commands by name, imported when one is asked for: each needs a part of the library.
+
+    Parameters
+    ----------
+    places : mapping of str to str
+        By the name of a command its module in this room, and its name there.
+    """
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        super().__init__()
+        self._places = dict(sorted(places.items()))
+
+    def __getitem__(self, name: str) -> click.Command:
+        module, attribute = self._places[name].split(":")
+        command = getattr(import_module(f"memvec.cli.{module}"), attribute)
+        assert isinstance(command, click.Command)
+        return command
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return a command, or something else where there is none."""
+        return default if name not in self._places else self[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._places
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def keys(self) -> Any:
+        """Return the names, which imports nothing."""
+        return self._places.keys()
+
+    def values(self) -> Any:
+        """Return all commands."""
+        return {name: self[name] for name in self}.values()
+
+    def items(self) -> Any:
+        """Return all names and commands."""
+        return {name: self[name] for name in self}.items()

@@ -8,24 +8,8 @@ from typing import Any
 
 import click
 
-from memvec.cli._add import add
-from memvec.cli._bench import bench
-from memvec.cli._care import check, compact, repair
-from memvec.cli._cluster import cluster
-from memvec.cli._create import create
-from memvec.cli._dedup import dedup, join
-from memvec.cli._delete import delete
-from memvec.cli._demo import demo
-from memvec.cli._design import design
-from memvec.cli._export import export
-from memvec.cli._groups import FlagGroup
-from memvec.cli._images import images
-from memvec.cli._info import calibrate, info
-from memvec.cli._mcp import mcp
-from memvec.cli._measure import measure
+from memvec.cli._groups import FlagGroup, LazyCommands
 from memvec.cli._output import INTERRUPTED, echo
-from memvec.cli._search import range_command, search
-from memvec.cli._serve import keys, serve
 from memvec.errors import MemvecError
 from memvec.progress import printable
 
@@ -57,8 +41,36 @@ def _told(error: MemvecError | OSError) -> str:
     return f"{text} To create one: memvec create." if advice else text
 
 
+# Where each command is; `memvec info` reads no module of the others.
+_COMMANDS = {
+    "add": "_add:add",
+    "bench": "_bench:bench",
+    "calibrate": "_info:calibrate",
+    "check": "_care:check",
+    "cluster": "_cluster:cluster",
+    "compact": "_care:compact",
+    "create": "_create:create",
+    "dedup": "_dedup:dedup",
+    "delete": "_delete:delete",
+    "demo": "_demo:demo",
+    "design": "_design:design",
+    "export": "_export:export",
+    "images": "_images:images",
+    "info": "_info:info",
+    "join": "_dedup:join",
+    "keys": "_serve:keys",
+    "mcp": "_mcp:mcp",
+    "measure": "_measure:measure",
+    "range": "_search:range_command",
+    "repair": "_care:repair",
+    "search": "_search:search",
+    "serve": "_serve:serve",
+}
+
+
 @click.group(
     cls=_Group,
+    commands=LazyCommands(_COMMANDS),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="memvec")
@@ -78,30 +90,3 @@ def main() -> None:
       3    check found damage; measure found more missed than promised; repair lost items
       130  interrupted; acknowledged changes are kept
     """  # noqa: D301 - click wants the character itself, not its name
-
-
-for _command in (
-    add,
-    bench,
-    calibrate,
-    check,
-    cluster,
-    compact,
-    create,
-    dedup,
-    delete,
-    demo,
-    design,
-    export,
-    images,
-    info,
-    join,
-    keys,
-    mcp,
-    measure,
-    range_command,
-    repair,
-    search,
-    serve,
-):
-    main.add_command(_command)

@@ -8,67 +8,24 @@ transaction that names the later of the two.
 
 from __future__ import annotations
 
-import io
 import zlib
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
-from typing import NamedTuple
+from dataclasses import replace
 
 import numpy as np
 
-from memvec.collection._catalog import LARGEST_NUMBER, Catalog
+from memvec.collection._catalog import Catalog
 from memvec.collection._checksums import crc_text
-from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
+from memvec.collection._packed_table import PackedTable
 from memvec.collection._segment import Segment
 from memvec.errors import CorruptIndexError
-from memvec.guarantee import STAGES, CalibrationTable, narrow_columns, wide_columns
+from memvec.guarantee import CalibrationTable, lowest_cosine
 from memvec.types import BoolArray, IntArray
 
 # Strangers that are asked of a new segment, and the new ones of all others: the lowest of so many
 # living rows. So sealing costs in proportion to what is sealed. More than a sample holds: a fifth
 # of a collection may be deleted before its sample shrinks.
 _ASKED = 2500
-
-# The order in a packed table; copies may be missing.
-_COLUMNS = (STAGES, "queries", "cosines", "ranks", "keys", "scores", "slopes", "copies")
-
-# Of unit rows in float32: beyond 1 by rounding alone.
-_LARGEST_COSINE = 1.001
-
-
-class PackedTable(NamedTuple):
-    """A table as the catalog has it: a third of its size, and read by few searches.
-
-    Attributes
-    ----------
-    blob : bytes
-        Its columns, compressed.
-    n_known : int
-        How many strangers, the first ones, it tells of; those dead before it are none.
-    n_stages : int
-        Stages whose scores it has.
-    most_copies : float
-        The most matches that one of its rows stands for.
-    """
-
-    blob: bytes
-    n_known: int
-    n_stages: int
-    most_copies: float
-
-    @classmethod
-    def of(cls, table: CalibrationTable, blob: bytes | None = None) -> PackedTable:
-        """Pack a table, unless it was found packed."""
-        # All strangers that were asked have a nearest row at least, and the last comes last.
-        last = int(table.queries.max(initial=-1))
-        most = float(table.copies.max(initial=0))
-        return cls(_packed(table) if blob is None else blob, last + 1, table.scores.shape[1], most)
-
-    @property
-    def table(self) -> CalibrationTable:
-        """The table, unpacked."""
-        return _unpacked(self.blob)
-
 
 Blocks = Mapping[tuple[int, int], PackedTable]
 Sealed = tuple[Segment, BoolArray]
@@ -98,8 +55,13 @@ def tables_between(
             numbers = segment[0].number, source[0].number
             table = None if numbers in known else _found(*segment, *source, n_items)
             if table is not None:
-                yield *numbers, PackedTable.of(table)
+                yield *numbers, PackedTable.of(table, least_near(segment[0]))
         other[0].forget_pages()
+
+
+def least_near(segment: Segment) -> float:
+    """Return the cosine from which on rows bear on ranges."""
+    return lowest_cosine(segment.index.design.similarity)
 
 
 def write_missing_tables(catalog: Catalog, segments: Sequence[Sealed], n_items: int) -> None:
@@ -138,7 +100,7 @@ def asked_strangers(
 def write_tables(catalog: Catalog, tables: Iterable[tuple[int, int, PackedTable]]) -> None:
     """Write tables, inside a transaction."""
     for segment, source, table in tables:
-        row = [segment, source, crc_text(zlib.crc32(table.blob)), table.blob]
+        row = [segment, source, crc_text(table.crc32), table.blob]
         catalog.execute("INSERT INTO calibration VALUES (?, ?, ?, ?)", row)
 
 
@@ -162,6 +124,8 @@ def broken_tables(catalog: Catalog) -> Iterator[tuple[tuple[int, int], str]]:
         found = _read(catalog, key)
         if isinstance(found, str):
             yield key, found
+        elif wrong := found.broken:
+            yield key, _unreadable(catalog, key, wrong)
 
 
 def _names(catalog: Catalog) -> list[tuple[int, int]]:
@@ -178,52 +142,23 @@ def _read(catalog: Catalog, key: tuple[int, int]) -> PackedTable | str:
     # A flipped bit may have made the blob a text of the same bytes, or nothing.
     blob_of = "ifnull(CAST(rows AS BLOB), x'')"
     sql = f"SELECT crc32, {blob_of} FROM calibration WHERE segment = ? AND source = ?"
-    what = f"{catalog.path} is damaged: the calibration of segment {key[0]} by {key[1]}"
+    what = _damaged(catalog, key)
     stored = catalog.rows(sql, key)
     if not stored:  # listed, and yet not found: its number is damaged
         return f"{what} is not found."
     saved, blob = stored[0]
-    found = crc_text(zlib.crc32(blob))
-    if found != saved:
-        return f"{what} has checksum (CRC-32) {found}, saved was {saved}."
+    crc32 = zlib.crc32(blob)
+    if crc_text(crc32) != saved:
+        return f"{what} has checksum (CRC-32) {crc_text(crc32)}, saved was {saved}."
     try:
-        return checked_table(blob)
+        return PackedTable.read(blob, crc32)
     except ValueError as error:
-        return f"{what} cannot be read: {error}"
+        return _unreadable(catalog, key, error)
 
 
-def checked_table(blob: bytes) -> PackedTable:
-    """Return a table that was packed; a ValueError where it cannot have been."""
-    return PackedTable.of(_unpacked(blob), blob)
+def _damaged(catalog: Catalog, key: tuple[int, int]) -> str:
+    return f"{catalog.path} is damaged: the calibration of segment {key[0]} by {key[1]}"
 
 
-def _packed(table: CalibrationTable) -> bytes:
-    stream, columns = io.BytesIO(), narrow_columns(table)
-    for name in _COLUMNS:
-        if name in columns:
-            # Stage by stage: columns of the like compress better.
-            np.save(stream, np.asfortranarray(columns[name]), allow_pickle=False)
-    return compressed(stream.getvalue())
-
-
-def _unpacked(blob: bytes) -> CalibrationTable:
-    arrays = unpacked_arrays(uncompressed(blob))
-    # Tables packed by older versions begin with another column, and have all as they are read.
-    is_narrow = bool(arrays) and arrays[0].dtype == np.uint8
-    names = _COLUMNS if is_narrow else tuple(field.name for field in fields(CalibrationTable))
-    if not len(names) - is_narrow <= len(arrays) <= len(names):
-        raise ValueError(f"it has {len(arrays)} columns")
-    table = CalibrationTable(**wide_columns(dict(zip(names, arrays, strict=False))))
-    _check_columns(table)
-    return table.with_all_stages()
-
-
-def _check_columns(table: CalibrationTable) -> None:
-    """Raise where a column cannot have been written: compiled loops take them as they are."""
-    numbers = np.concatenate([table.queries, table.ranks, table.keys])
-    if numbers.dtype != np.int64 or ((numbers < 0) | (numbers > LARGEST_NUMBER)).any():
-        raise ValueError("its queries, ranks or keys are invalid")
-    if not (np.abs(table.cosines) <= _LARGEST_COSINE).all():
-        raise ValueError("its cosines are invalid")
-    if not (np.isfinite(table.copies).all() and table.scores.ndim == 2):
-        raise ValueError("its scores are invalid")
+def _unreadable(catalog: Catalog, key: tuple[int, int], why: ValueError) -> str:
+    return f"{_damaged(catalog, key)} cannot be read: {why}."

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from memvec.collection._calibration import Blocks, PackedTable, asked_strangers, checked_table
+from memvec.collection._calibration import Blocks, asked_strangers, least_near
 from memvec.collection._catalog import NUMBERS_OF_SHARD
 from memvec.collection._joint_table import Ask
+from memvec.collection._packed_table import PackedTable
 from memvec.collection._segment import Segment
 from memvec.collection._state import Part, State
 from memvec.collection._waiting import Waiting
@@ -144,7 +145,7 @@ def _pairs(here: State, there: State) -> list[tuple[Part[Segment], Part[Segment]
     return [(segment, source) for segment in here.segments for source in there.segments]
 
 
-_NOTHING = PackedTable(b"", 0, 0, 0.0)
+_NOTHING = PackedTable(b"")
 
 
 def _found(segment: Part[Segment], source: Part[Segment], n_items: int, ask: Ask) -> PackedTable:
@@ -156,7 +157,7 @@ def _found(segment: Part[Segment], source: Part[Segment], n_items: int, ask: Ask
         return _NOTHING
     table = ask(segment.rows, source.rows.vectors(source.rows.strangers[places]))
     queries, keys = places[table.queries], segment.rows.keys[table.keys]
-    return PackedTable.of(replace(table, queries=queries, keys=keys))
+    return PackedTable.of(replace(table, queries=queries, keys=keys), least_near(segment.rows))
 
 
 def _write(folder: Path, tables: Mapping[tuple[int, int], PackedTable]) -> None:
@@ -180,5 +181,5 @@ def _read(folder: Path) -> dict[tuple[int, int], PackedTable]:
         content, offsets = arrays["blobs"].tobytes(), arrays["offsets"].tolist()
         for number, (segment, source) in enumerate(arrays["names"].tolist()):
             blob = content[offsets[number] : offsets[number + 1]]
-            tables[segment, source] = checked_table(blob) if blob else _NOTHING
+            tables[segment, source] = PackedTable.read(blob) if blob else _NOTHING
     return tables

@@ -10,6 +10,7 @@ are missed no more often; deleted or filtered ones leave the rows.
 from __future__ import annotations
 
 import hashlib
+import math
 import weakref
 import zlib
 from collections.abc import Sequence
@@ -18,10 +19,11 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memvec.cache import Cache
 from memvec.collection._given import GivenQueries
-from memvec.collection._joint_table import Ask, AskedByWaiting, JointTable
+from memvec.collection._joint_table import Ask, AskedByWaiting, JointTable, Strangers
 from memvec.collection._sample import Sample, Samples
 from memvec.collection._segment import Segment
 from memvec.collection._settings import Settings
@@ -52,6 +54,9 @@ _Names: TypeAlias = tuple[int, ...]
 
 # What is kept of each kind, in bytes: a table of a collection of crowded vectors takes 70 MB.
 _MOST_KEPT = 128 << 20
+# What is read for a sample serves others with bounds of their priorities up to so many times its
+# own, as when a fifth of the rows is deleted. All bounds are above the least.
+_SPARE, _LEAST_BOUND = 1.25, 1e-12
 # Smaller rates do not allow for what codes of waiting vectors lose.
 _LEAST_RATE = 1e-4
 # Questions to one state whose plans are kept with their certificates.
@@ -126,6 +131,10 @@ class JointPromises:
         self._tables: Cache[tuple[_Numbers, bytes, float], JointTable] = Cache(
             _MOST_KEPT, lambda whole: whole.n_bytes
         )
+        # What samples for ranges take their rows of: each delete of a sampled row makes another.
+        self._strangers: Cache[tuple[_Numbers, _Numbers, float], Strangers] = Cache(
+            _MOST_KEPT, lambda strangers: strangers.n_bytes
+        )
         self._laws: Cache[tuple[_Numbers], NullLaw] = Cache(
             _MOST_KEPT, lambda law: int(law.cosines.nbytes)
         )
@@ -195,9 +204,8 @@ class JointPromises:
             whole = self._whole(state, sample, -np.inf)
             found = None
             if whole.table is not None:
-                places = [here for here, _ in whole.places]
                 sizes = [len(part.keys) for part in state.segments]
-                known = known_ranks(whole.table, places, sizes, whole.counting(arrays), k)
+                known = known_ranks(whole.table, whole.places, sizes, whole.counting(arrays), k)
                 found = known.best(k, request, partial(self._solved, state))
             return _Ranked(arrays, found)
 
@@ -232,7 +240,8 @@ class JointPromises:
         """Drop what was kept for a segment, without any lock: it is called when one dies."""
         self._asked.forget(number)
         everything: tuple[Cache[Any, Any], ...] = (
-            *(self._kept, self._recent, self._ranked, self._tables, self._laws, self._solvers),
+            *(self._kept, self._recent, self._ranked, self._tables, self._strangers),
+            *(self._laws, self._solvers),
         )
         for kept in everything:
             kept.drop(lambda key: number in key[0])
@@ -255,11 +264,12 @@ class JointPromises:
             self._watch(state)
             joint = self._solved(state, whole.left(counts))
             if keeps and self._plans is not None:
-                joint.kept = KeptRanges(self._plans, joint.calibration, _content(state))
+                evidence = _evidence(state, sample, digest)
+                joint.kept = KeptRanges(self._plans, joint.calibration, _content(state), evidence)
             return joint
 
         # By a digest: tables have up to a million rows.
-        digest = hashlib.blake2b(np.packbits(counts).tobytes(), digest_size=16).digest()
+        digest = _digest(np.packbits(counts))
         return self._kept.get((whole.numbers, sample.name, least, digest), made)
 
     def _whole(self, state: State, sample: Sample, least: float) -> JointTable:
@@ -269,10 +279,22 @@ class JointPromises:
         def made() -> JointTable:
             self._watch(state)
             if self._given is None:
-                return JointTable.of_sample(state, sample, self._asked, least)
+                strangers = self._strangers_for(state, sample, least)
+                return strangers.sampled(state, sample, self._asked, least)
             return JointTable.of(self._given.table([part.rows for part in state.segments]), state)
 
         return self._tables.get((numbers, sample.name, least), made)
+
+    def _strangers_for(self, state: State, sample: Sample, least: float) -> Strangers:
+        """Return what the rows of a sample are chosen of."""
+        if least != self._least:  # the k nearest need many rows, which nobody keeps
+            return Strangers.of(state, sample.below, least)
+        # A little more than the sample, so that the next ones find theirs here, too.
+        below = _SPARE ** math.ceil(math.log(max(sample.below, _LEAST_BOUND), _SPARE))
+        below = max(below, sample.below)
+        living = tuple(part.rows.number for part in state.segments if part.n_alive)
+        name = (_numbers(state), living, below)
+        return self._strangers.get(name, lambda: Strangers.of(state, below, least))
 
     def _solved(self, state: State, table: CalibrationTable | None) -> Promises:
         """Return the promise that a table of calibration queries against all segments supports."""
@@ -350,6 +372,21 @@ def _content(state: State) -> str:
     """Return what tells the segments from any others: the checksums of all their files."""
     files = [(part.rows.number, sorted(part.rows.files.items())) for part in state.segments]
     return hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest()
+
+
+def _evidence(state: State, sample: Sample, counting: bytes) -> str:
+    """Return what tells a table of the segments from any others: what it was made of.
+
+    These are the checksums of the tables between segments, the sample, and which matches count.
+    They say as much as the table, which may have a million rows.
+    """
+    between = sorted((name, table.crc32) for name, table in state.calibration.items())
+    waiting = state.waiting.rows.vectors(sample.waiting) if len(sample.waiting) else np.empty(0)
+    return repr((between, _digest(sample.keys), _digest(waiting), counting))
+
+
+def _digest(array: NDArray[Any]) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(array).data, digest_size=16).digest()
 
 
 def _null_law(state: State) -> NullLaw:

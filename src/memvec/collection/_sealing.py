@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from memvec.collection._calibration import PackedTable, tables_between, write_tables
+from memvec.collection._calibration import tables_between, write_tables
 from memvec.collection._catalog import Catalog
 from memvec.collection._folder import unused_number
 from memvec.collection._memory import give_back_memory
+from memvec.collection._packed_table import PackedTable
 from memvec.collection._scratch import scratch_rows
 from memvec.collection._segment import Segment, remove_segment, segment_folder
 from memvec.collection._settings import SEAL_AT

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from memvec.collection._calibration import PackedTable
 from memvec.collection._catalog import NUMBERS_OF_SHARD
 from memvec.collection._collection import Collection
 from memvec.collection._ids import Id, Ids, Rows
 from memvec.collection._items import Item, keys_of, largest_integer, records_of
 from memvec.collection._naming import MovedError
+from memvec.collection._packed_table import PackedTable
 from memvec.collection._reading import Stats, Where
 from memvec.collection._searches import Inquiry
 from memvec.collection._segment import Segment, segment_folder

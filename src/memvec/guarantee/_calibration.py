@@ -30,6 +30,7 @@ from memvec.guarantee._family import SPARE_WIDTH, Families, ThresholdFamily
 from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._nested import ROUNDING, Anchor, NestedLines
 from memvec.guarantee._plan import Plan
+from memvec.guarantee._planted_solutions import PlantedSolutions
 from memvec.guarantee._planting import Planting
 from memvec.guarantee._profile import MissProfile
 from memvec.guarantee._table import CalibrationTable
@@ -74,6 +75,8 @@ class Calibration:
         Fixes what is planted.
     nested : bool
         Whether ranges nest; not where one similarity is all that is ever asked for.
+    planted : PlantedSolutions
+        What was solved on planted evidence.
     """
 
     cascades: tuple[Cascade, ...]
@@ -82,6 +85,7 @@ class Calibration:
     similarities: tuple[float, ...]
     seed: int
     nested: bool = True
+    planted: PlantedSolutions = field(default_factory=PlantedSolutions)
     _plans: Cache[tuple[float, Rule], Plan | None] = field(default_factory=_plans)
     _likely: Cache[int, tuple[float, ...]] = field(default_factory=lambda: Cache(_MOST_KEPT))
 
@@ -108,15 +112,19 @@ class Calibration:
 
     @cached_property
     def _families(self) -> Families:
-        return Families(self.cascades, self.table, self._planting, self.designed_for)
+        planted = self.planted.families
+        return Families(self.cascades, self.table, self._planting, planted, self.designed_for)
 
     @cached_property
     def _nested_lines(self) -> NestedLines:
         evidence = self.cells, self.table, self._planting
-        return NestedLines(*evidence, self._families, self._least_slopes)
+        return NestedLines(*evidence, self._families, self.planted.values, self._least_slopes)
 
     def with_table(self, table: CalibrationTable) -> Calibration:
-        """Return the calibration on other rows; what is planted rests on none, and is shared."""
+        """Return the calibration on other rows.
+
+        What is planted rests on none, and is shared, and so is what was solved on it.
+        """
         evidence = replace(self.evidence, table=table)
         made = Calibration(
             self.cascades,
@@ -125,6 +133,7 @@ class Calibration:
             self.similarities,
             self.seed,
             self.nested,
+            self.planted,
         )
         made._planting = self._planting
         return made

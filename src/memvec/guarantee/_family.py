@@ -95,6 +95,11 @@ class ThresholdFamily:
         """Which stages test anything."""
         return self.shares > 0
 
+    @property
+    def rises(self) -> bool:
+        """Whether there is a curve, and every stage has more slack at each further knot."""
+        return len(self.knots) > 1 and bool((np.diff(self.knots, axis=0) > 0).all())
+
     def slack(self, value: float) -> Float64Array:
         """Return the slack of each stage at λ."""
         knot = int(np.clip(np.floor(value), 0, len(self.knots) - 2))
@@ -139,6 +144,8 @@ class Families:
         The matches of the calibration queries.
     planting : Planting
         What takes their place.
+    planted : Cache
+        The families of what is planted, by miss rate; they rest on no table.
     designed_for : float
         The similarity of the build.
     """
@@ -148,11 +155,13 @@ class Families:
         cascades: Sequence[Cascade],
         table: CalibrationTable | None,
         planting: Planting,
+        planted: Cache[float, ThresholdFamily],
         designed_for: float,
     ) -> None:
         self._cascades, self._table = cascades, table
-        self._planting, self._designed_for = planting, designed_for
-        self._kept: Cache[tuple[float, float, bool], ThresholdFamily] = Cache(_MOST_KEPT)
+        self._planting, self._of_planted = planting, planted
+        self._designed_for = designed_for
+        self._kept: Cache[tuple[float, float], ThresholdFamily] = Cache(_MOST_KEPT)
 
     def at(self, similarity: float, miss_rate: float, natural: bool) -> ThresholdFamily:
         """Return how strict the stages are against each other, for natural or planted evidence.
@@ -161,18 +170,31 @@ class Families:
         there. Outliers of their units matter more the nearer matches are, so that units need more
         room against codes at similarities above the build's; what is planted does not tell.
         """
-        at = max(similarity, self._designed_for) if natural else self._designed_for
-        key = (at, miss_rate, natural)
-        return self._kept.get(key, lambda: self._chosen(at, miss_rate, natural))
+        if not natural or self._table is None:
+            return self._planted(miss_rate)
+        at = max(similarity, self._designed_for)
+        return self._kept.get((at, miss_rate), lambda: self._chosen(at, miss_rate))
 
-    def _chosen(self, at: float, miss_rate: float, natural: bool) -> ThresholdFamily:
-        spare = None
-        if natural and self._table is not None:
-            spare = self._table.just_below(at, SPARE_WIDTH)
-        if spare is None or spare.n_queries < _FEWEST_SPARE:
-            if at > self._designed_for:
-                return self.at(self._designed_for, miss_rate, natural)
-            spare = self._planting.table(at, Rule("expected", miss_rate), FOR_FAMILY)
+    def _chosen(self, at: float, miss_rate: float) -> ThresholdFamily:
+        assert self._table is not None
+        spare = self._table.just_below(at, SPARE_WIDTH)
+        if spare.n_queries >= _FEWEST_SPARE:
+            return self._through(spare, miss_rate)
+        if at > self._designed_for:
+            return self.at(self._designed_for, miss_rate, natural=True)
+        return self._planted(miss_rate)
+
+    def _planted(self, miss_rate: float) -> ThresholdFamily:
+        """Return the family of what is planted at the similarity of the build, for any table."""
+
+        def made() -> ThresholdFamily:
+            rule = Rule("expected", miss_rate)
+            spare = self._planting.table(self._designed_for, rule, FOR_FAMILY)
+            return self._through(spare, miss_rate)
+
+        return self._of_planted.get(miss_rate, made)
+
+    def _through(self, spare: CalibrationTable, miss_rate: float) -> ThresholdFamily:
         shares = joint_shares(self._cascades)
         most = np.max([one.most_slack for one in self._cascades], axis=0)
         return ThresholdFamily.of_pairs(spare, shares, most, miss_rate)

@@ -60,6 +60,8 @@ class NestedLines:
         What takes their place.
     families : Families
         How strict the stages are against each other.
+    planted : Cache
+        λ of planted cells that lean on no other: they rest on no table, and are shared.
     least_slopes : ndarray of shape (n_stages,)
         What a similarity lower by 1 is worth to every unit and member, at each stage.
     """
@@ -70,10 +72,12 @@ class NestedLines:
         table: CalibrationTable | None,
         planting: Planting,
         families: Families,
+        planted: Cache[tuple[float, Rule], float],
         least_slopes: Float64Array,
     ) -> None:
         self._cells, self._table, self._planting = cells, table, planting
         self._families, self._least_slopes = families, least_slopes
+        self._of_planted = planted
         self._anchors: Cache[tuple[float, Rule, bool], Anchor] = Cache(_MOST_KEPT)
         self._lines: Cache[tuple[float, Rule, bool], Thresholds | None] = Cache(
             _MOST_KEPT, lambda lines: 0 if lines is None else 4096
@@ -153,9 +157,19 @@ class NestedLines:
         if not natural and rule.promise == "high_probability":
             # Its confidence would be one over the draw of a seed.
             return Anchor(cell, cell, math.inf, natural)
-        asked = self._question(cell, rule, natural)
-        value = asked.rows.solve(asked.needed, rule.holds, asked.since)
-        return Anchor(cell, asked.at, value, natural)
+        if natural or self._cells.leans_on(cell, rule, natural=False) is not None:
+            asked = self._question(cell, rule, natural)
+            return Anchor(cell, asked.at, self._solved(asked, rule), natural)
+
+        def solved() -> float:
+            return self._solved(self._question(cell, rule, natural=False), rule)
+
+        value = self._of_planted.get((cell, rule), solved)
+        return Anchor(cell, self._cells.tested_at(cell, rule, natural=False), value, natural)
+
+    @staticmethod
+    def _solved(asked: _Question, rule: Rule) -> float:
+        return asked.rows.solve(asked.needed, rule.holds, asked.since)
 
     def _question(self, cell: float, rule: Rule, natural: bool) -> _Question:
         at, since = self._cells.tested_at(cell, rule, natural=natural), None

@@ -1,0 +1,152 @@
+"""After a few changes little is solved, with the result of solving everything."""
+
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import clouds
+import memvec
+import naive
+from memvec.collection._calibration import least_near
+from memvec.collection._packed_table import PackedTable
+from memvec.collection._promises import JointPromises
+from memvec.guarantee import CalibrationTable
+from strategies import seeds
+
+DIM = 16
+CENTRES = naive.unit_rows(np.random.default_rng(0).standard_normal((150, DIM)))
+ROWS = clouds.around(CENTRES, 0.12, 1, 6000)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """Three segments, one of which a priority cuts short; closed."""
+    folder = tmp_path_factory.mktemp("incremental") / "template.mv"
+    with memvec.open(folder, dim=DIM, similarity=0.7, seal_at=0) as collection:
+        for start, stop in ((0, 2100), (2100, 4200), (4200, 4500)):
+            collection.add(ROWS[start:stop])
+            collection.seal(progress=False, merge=False)
+    return folder
+
+
+@pytest.fixture
+def folder(template, quick_path):
+    return shutil.copytree(template, quick_path / "things.mv")
+
+
+def changed(collection, step, rng):
+    """Add or delete some rows."""
+    if step == "add":
+        collection.add(ROWS[rng.integers(4500, 6000, 60)])
+    else:
+        living = [item.id for item in collection.items()]
+        collection.delete(rng.choice(living, 40, replace=False).tolist())
+
+
+def naive_rows(state, sample, least):
+    """Return the table of a sample, from all that segments find, merged at once."""
+    tables, first = [], 0
+    segments = [part.rows for part in state.segments if part.n_alive]
+    for part, places in zip(state.segments, sample.chosen, strict=True):
+        numbers = dict(zip(places.tolist(), range(first, first + len(places)), strict=True))
+        first += len(places)
+        for segment in segments:
+            if segment is part.rows:
+                own = segment.index.calibration_table
+                found = own and replace(own, keys=segment.keys[own.keys])
+            else:
+                packed = state.calibration.get((segment.number, part.rows.number))
+                found = packed and packed.table
+            if found:
+                kept = [
+                    row
+                    for row in range(len(found))
+                    if found.queries[row] in numbers and found.cosines[row] >= least
+                ]
+                queries = np.array([numbers[q] for q in found.queries[kept].tolist()], dtype=int)
+                tables.append(replace(found.rows(np.array(kept, dtype=int)), queries=queries))
+    keys = state.waiting.keys[sample.waiting]
+    vectors = state.waiting.rows.vectors(sample.waiting)
+    for segment in segments:
+        if len(keys):
+            found = segment.index.calibration_rows(vectors)
+            found = replace(found, queries=first + found.queries, keys=segment.keys[found.keys])
+            tables.append(found.rows(found.cosines >= least))
+    return CalibrationTable.merged(tables)
+
+
+def columns(table):
+    return {name: getattr(table, name).tolist() for name in CalibrationTable.__dataclass_fields__}
+
+
+@settings(
+    deadline=None,
+    max_examples=6,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(seed=seeds, steps=st.lists(st.sampled_from(["add", "delete"]), min_size=1, max_size=4))
+def test_plans_after_changes_are_those_of_solving_everything(template, tmp_path, seed, steps):
+    folder = tmp_path / "changed.mv"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(template, folder)
+    rng = np.random.default_rng(seed)
+    with memvec.open(folder) as collection:
+        for step in steps:
+            changed(collection, step, rng)
+            collection.range_search(ROWS[:3], 0.7)
+            state, live = collection._store.state, collection._searches.live.promises
+            sample, alive = live.sample(state), [part.alive for part in state.parts]
+            least = least_near(state.segments[0].rows)
+            whole = live._whole(state, sample, least)
+            assert columns(whole.table) == columns(naive_rows(state, sample, least))
+            anew = JointPromises(collection.settings)
+            for similarity in (0.7, 0.8, 0.95):
+                request = live.request(None, None, None, "test")
+                plans = [
+                    one.for_ranges(state, alive).for_range(similarity, request, "test")
+                    for one in (live, anew)
+                ]
+                assert plans[0].certificate == plans[1].certificate
+                for name in ("at", "slack"):
+                    kept, full = (getattr(plan.thresholds, name) for plan in plans)
+                    assert kept.tolist() == full.tolist()
+
+
+def test_what_is_planted_is_planted_once_for_all_processes(folder, monkeypatch):
+    with memvec.open(folder) as collection:
+        collection.delete(range(0, 4500, 50))
+
+    def refuse(*_):
+        raise AssertionError("something is planted")
+
+    monkeypatch.setattr("memvec.guarantee._planting.planted_table", refuse)
+    with memvec.open(folder) as collection:
+        before = collection.range_search(ROWS[:20], 0.7).certificate
+        assert before.n_matches
+        collection.delete(range(1, 4500, 50))
+        after = collection.range_search(ROWS[:20], 0.7).certificate
+    assert after.n_matches < before.n_matches
+
+
+@given(seed=seeds, least=st.sampled_from([-np.inf, -0.5, 0.3, 0.9, 1.0]))
+def test_packed_rows_are_those_from_a_cosine_on(seed, least):
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(1, 200))
+    queries = np.sort(rng.integers(n // 4 + 1, size=n))
+    cosines = rng.uniform(-1, 1, n).astype(np.float32).astype(np.float64)
+    order = np.lexsort((-cosines, queries))
+    slopes = rng.random((n, 5)).astype(np.float32)
+    table = CalibrationTable(
+        *(queries, cosines[order], np.arange(n), rng.permutation(n)),
+        *(np.ones(n, dtype=np.float32), slopes * 2, slopes),
+    )
+    packed = PackedTable.of(table, 0.3)
+    assert columns(packed.table) == columns(table)
+    read = PackedTable.read(packed.blob)
+    assert columns(read.table) == columns(table)
+    assert columns(read.rows_from(least)) == columns(table.rows(table.cosines >= least))
+    assert (read.n_known, read.n_stages, read.most_copies) == (table.queries.max() + 1, 5, 1)
