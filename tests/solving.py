@@ -1,5 +1,7 @@
 """A process that solves nothing: what it promises was solved before."""
 
+import numpy as np
+
 from memvec.guarantee import Calibration, CalibrationTable, ThresholdFamily
 
 
@@ -12,3 +14,8 @@ def forbid(monkeypatch):
     monkeypatch.setattr(Calibration, "for_range", refuse)
     monkeypatch.setattr(CalibrationTable, "solve", refuse)
     monkeypatch.setattr(ThresholdFamily, "of_pairs", refuse)
+
+
+def unseen(packed):
+    """Return all rows of a packed table; what stages see of far ones is nothing here."""
+    return packed.whole(lambda queries, *_: np.zeros((2, len(queries), packed.n_stages), "f4"))

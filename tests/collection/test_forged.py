@@ -345,7 +345,7 @@ def test_forged_calibration_is_refused(folder, name):
         rows = connection.execute("SELECT segment, source, rows FROM calibration").fetchall()
         assert rows
         for segment, source, blob in rows:
-            table = PackedTable.read(blob).table
+            table = PackedTable.read(blob).near()
             names = [field.name for field in fields(CalibrationTable)]
             columns = [getattr(table, column) for column in names]  # as older versions pack them
             place = names.index(name)
@@ -427,8 +427,21 @@ def refused_by_searches(folder):
         collection.search(np.eye(collection.dim)[:1], 3)
 
 
-@pytest.mark.parametrize("change", NARROW)
-@pytest.mark.parametrize("part", [1, 2])
+FAR = [
+    lambda columns: columns[:-1],
+    lambda columns: [*columns, columns[-1]],
+    lambda columns: [columns[0][:-1], *columns[1:]],
+    lambda columns: [columns[0] - 100, *columns[1:]],
+    lambda columns: [columns[0], columns[1].astype(np.float32), columns[2]],
+    lambda columns: [columns[0], columns[1], np.full_like(columns[2], 255)],
+    lambda columns: [columns[0], columns[1], columns[2][:, :3]],
+    lambda columns: [columns[0] + 1000, *columns[1:]],
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "part"), [*((one, 1) for one in NARROW), *((one, 2) for one in FAR)]
+)
 def test_forged_part_of_a_table_is_refused_when_it_is_read(folder, change, part):
     def forged(table):
         parts = [*parts_of(table)]
@@ -439,6 +452,21 @@ def test_forged_part_of_a_table_is_refused_when_it_is_read(folder, change, part)
 
     forge_tables(folder, forged)
     refused_by_searches(folder)
+
+
+def test_far_rows_of_no_segment_are_refused(folder):
+    def forged(table):
+        header, near, far = parts_of(table)
+        columns = unpacked_arrays(uncompressed(far))
+        columns[1][:] = 30_000
+        return b"".join([header, near, compressed(packed(*columns))])
+
+    forge_tables(folder, forged)
+    with (
+        memvec.open(folder, read_only=True) as collection,
+        pytest.raises(CorruptIndexError, match="has no such rows"),
+    ):
+        collection.search(np.eye(collection.dim)[:1], 3)
 
 
 @pytest.mark.parametrize(("place", "number"), [(24, 0), (32, 17)])

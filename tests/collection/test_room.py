@@ -70,10 +70,13 @@ def test_calibration_of_segments_is_kept_compressed(collection, vectors):
         collection.seal(progress=False, merge=False)
     kept = collection._store.state.calibration
     assert len(kept) == 6
-    for packed in kept.values():
-        assert len(packed.blob) < 0.7 * packed.table.n_bytes
-        assert packed.n_known == packed.table.queries.max() + 1
-        assert packed.most_copies == packed.table.copies.max()
+    segments = {part.rows.number: part.rows for part in collection._store.state.segments}
+    for (number, source), packed in kept.items():
+        strangers = segments[source].vectors(segments[source].strangers)
+        table = segments[number].index.calibration_rows(strangers)
+        assert len(packed.blob) < 0.3 * table.n_bytes
+        assert packed.n_known == table.queries.max() + 1
+        assert packed.most_copies == table.copies.max()
 
 
 def test_scratch_waits_for_no_disk_and_is_removed(vectors, syncs):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 
 import memvec
+import solving
 from clouds import around
 from memvec import cluster
 from memvec.collection import _calibration, _catalog, _sample
@@ -120,7 +121,7 @@ def _compare(collection):
         strangers = part.keys[part.rows.strangers].tolist()
         segments[part.rows.number] = (strangers, part.keys[part.alive].tolist())
     for (segment, source), packed in state.calibration.items():
-        table = packed.table
+        table = solving.unseen(packed)
         assert table.queries.tolist() == sorted(table.queries.tolist())
         asked = np.unique(table.queries)
         known[segment, source] = [segments[source][0][place] for place in asked]

@@ -95,7 +95,8 @@ def test_delete_of_what_no_evidence_holds_solves_nothing(folder, monkeypatch):
         state = collection._store.state
         rows = state.segments[0].rows
         own = rows.index.calibration_table
-        near = [one.table.keys[one.table.cosines >= 0.5] for one in state.calibration.values()]
+        tables = [solving.unseen(packed) for packed in state.calibration.values()]
+        near = [one.keys[one.cosines >= 0.5] for one in tables]
         evidence = [rows.keys[rows.strangers], rows.keys[own.keys[own.cosines >= 0.5]], *near]
         others = np.setdiff1d(rows.keys, np.concatenate(evidence))
         collection.delete([int(others[-1])])

@@ -54,9 +54,10 @@ def tables_between(
         for segment, source in ((made, other), (other, made)):
             numbers = segment[0].number, source[0].number
             table = None if numbers in known else _found(*segment, *source, n_items)
+            # All of it was read: two large segments in memory at once are one too many.
+            segment[0].forget_pages()
             if table is not None:
                 yield *numbers, PackedTable.of(table, least_near(segment[0]))
-        other[0].forget_pages()
 
 
 def least_near(segment: Segment) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,8 +14,9 @@ from memvec.collection._calibration import Blocks
 from memvec.collection._sample import Sample
 from memvec.collection._segment import Segment
 from memvec.collection._state import State
-from memvec.guarantee import CalibrationTable
-from memvec.types import BoolArray, Float32Array, IntArray
+from memvec.errors import CorruptIndexError
+from memvec.guarantee import CalibrationTable, seen_by_stages
+from memvec.types import BoolArray, Float32Array, Float64Array, IntArray
 
 # Returns the matches of rows in a segment, and what its stages see of them.
 Ask: TypeAlias = Callable[[Segment, Float32Array], CalibrationTable]
@@ -213,10 +215,28 @@ def _tables_of_source(
     for segment in segments:
         if segment is not source:
             if (packed := blocks.get((segment.number, source.number))) is not None:
-                yield packed.rows_from(least)
+                is_whole = least < packed.least
+                yield packed.whole(partial(_seen, segment, source)) if is_whole else packed.near()
         elif (table := source.index.calibration_table) is not None:
             near = table if least == -np.inf else table.rows(table.cosines >= least)
             yield replace(near, keys=source.keys[near.keys])
+
+
+def _seen(
+    segment: Segment, source: Segment, asked: IntArray, keys: IntArray, cosines: Float64Array
+) -> tuple[Float32Array, Float32Array]:
+    """Return what the stages of a segment see of strangers of another and of their matches."""
+    rows = np.minimum(np.searchsorted(segment.keys, keys), len(segment) - 1)
+    if not np.array_equal(segment.keys[rows], keys):
+        raise CorruptIndexError(
+            f"The collection is damaged: a calibration cannot be read: segment {segment.number} "
+            "has no such rows. Check and repair it."
+        )
+    strangers, query_of = np.unique(asked, return_inverse=True)
+    queries = source.vectors(source.strangers[strangers])
+    cascade = segment.index.units.cascade
+    places = cascade.units.places[rows].astype(np.int64)
+    return seen_by_stages(cascade, queries, query_of, places, cosines)
 
 
 def _renumbered(table: CalibrationTable, queries: IntArray, least: float) -> CalibrationTable:

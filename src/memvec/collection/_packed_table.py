@@ -6,7 +6,9 @@
     near      its rows from a cosine on, compressed: they bear on ranges
     far       the others, compressed: only searches for the k nearest read them
 
-Tables packed by older versions have one part, and no header.
+Of the far rows, which are most, queries, cosines and keys are kept. What the stages see of them
+would take twice as much, and is found again in less time than it takes to unpack it. Tables packed
+by older versions have one part with all columns, and no header.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from __future__ import annotations
 import io
 import struct
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -22,6 +26,7 @@ from memvec.collection._catalog import LARGEST_NUMBER
 from memvec.collection._packing import compressed, uncompressed, unpacked_arrays
 from memvec.errors import CorruptIndexError
 from memvec.guarantee import STAGES, CalibrationTable, narrow_columns, wide_columns
+from memvec.types import Float32Array, Float64Array, IntArray
 
 # What begins a value, then: where the far rows begin, the most copies, how many strangers are
 # known, the stages, and the bytes of the near part.
@@ -29,13 +34,17 @@ _MAGIC = b"mv-near\n"
 _HEADER = struct.Struct("<8sddqqq")
 # The order of the columns; copies may be missing.
 _COLUMNS = (STAGES, "queries", "cosines", "ranks", "keys", "scores", "slopes", "copies")
+_FAR_COLUMNS = ("queries", "keys")
+# Returns what the stages see of far rows, by queries, keys and cosines: scores and slopes.
+See: TypeAlias = Callable[[IntArray, IntArray, Float64Array], tuple[Float32Array, Float32Array]]
+_Part = TypeVar("_Part")
 # Of unit rows in float32: beyond 1 by rounding alone.
 _LARGEST_COSINE = 1.001
 
 
 @dataclass(frozen=True, eq=False)
 class PackedTable:
-    """A table as the catalog has it: a third of its size, and unpacked where it is asked for.
+    """A table as the catalog has it: a tenth of its size, and unpacked where it is asked for.
 
     Attributes
     ----------
@@ -67,7 +76,7 @@ class PackedTable:
     def of(cls, table: CalibrationTable, least: float) -> PackedTable:
         """Pack a table; rows below a cosine bear on no range."""
         near = table.cosines >= least
-        parts = [_packed(table.rows(some)) for some in (near, ~near)]
+        parts = _packed(table.rows(near)), _packed_far(table.rows(~near))
         told = (least, *_told(table), len(parts[0]))
         return cls.read(b"".join([_HEADER.pack(_MAGIC, *told), *parts]))
 
@@ -98,54 +107,64 @@ class PackedTable:
         """What is compressed: the near part, then the far one."""
         return self.blob[_HEADER.size :] if self.blob.startswith(_MAGIC) else self.blob
 
-    @property
-    def table(self) -> CalibrationTable:
-        """All rows, those of each query in falling order of the cosine."""
-        return self.rows_from(-np.inf)
+    def near(self) -> CalibrationTable:
+        """Return the rows that bear on ranges, those of each query in falling order of cosine."""
+        return self._read(lambda: self._near)
 
-    def rows_from(self, least: float) -> CalibrationTable:
-        """Return the rows from a cosine on."""
-        try:
-            table = self._checked(least)
-        except ValueError as error:
-            raise CorruptIndexError(
-                f"The collection is damaged: a calibration cannot be read: {error}. "
-                "Check and repair it."
-            ) from None
-        return table.rows(table.cosines >= least)
+    def whole(self, see: See) -> CalibrationTable:
+        """Return all rows, those of each query in falling order of cosine."""
+        near = self.near()
+        if not self.n_far_bytes:
+            return near
+        queries, keys, cosines = self._read(lambda: self._far)
+        scores, slopes = see(queries, keys, cosines)
+        ones = np.ones(len(queries), dtype=np.float32)
+        far = CalibrationTable(queries, cosines, queries, keys, ones, scores, slopes)
+        both = CalibrationTable.joined([near, far])
+        # Near rows come first, so that those of each query fall.
+        return both.rows(np.argsort(both.queries, kind="stable")).ranked()
 
     @property
     def broken(self) -> ValueError | None:
         """What is wrong with it, if anything."""
         try:
-            self._checked(-np.inf)
+            _ = self._near, self._far
         except ValueError as error:
             return error
         return None
 
-    def _checked(self, least: float) -> CalibrationTable:
-        """Return the rows from a cosine on, and maybe others, as the header says."""
-        table = self._part(least)
+    @property
+    def n_far_bytes(self) -> int:
+        """Bytes of the far part."""
+        return len(self.parts) - self.n_near if self.blob.startswith(_MAGIC) else 0
+
+    def _read(self, part: Callable[[], _Part]) -> _Part:
+        try:
+            return part()
+        except ValueError as error:
+            raise CorruptIndexError(
+                f"The collection is damaged: a calibration cannot be read: {error}. "
+                "Check and repair it."
+            ) from None
+
+    @property
+    def _near(self) -> CalibrationTable:
+        table = _unpacked(self.parts[: len(self.parts) - self.n_far_bytes])
         most, known, stages = _told(table)
         if most > self.most_copies or known > self.n_known or stages != self.n_stages:
             raise ValueError("its header is of another table")
         return table
 
-    def _part(self, least: float) -> CalibrationTable:
-        if not self.blob.startswith(_MAGIC):
-            return _unpacked(self.blob)
-        near = _unpacked(self.parts[: self.n_near])
-        if least >= self.least:
-            return near
-        far = _unpacked(self.parts[self.n_near :])
-        if near.n_stages != far.n_stages:
-            raise ValueError("its parts have different stages")
-        both = {
-            field.name: np.concatenate([getattr(part, field.name) for part in (near, far)])
-            for field in fields(CalibrationTable)
-        }
-        # Near rows come first, so that those of each query fall again.
-        return CalibrationTable(**both).rows(np.argsort(both["queries"], kind="stable"))
+    @property
+    def _far(self) -> tuple[IntArray, IntArray, Float64Array]:
+        """Queries, keys and cosines."""
+        if not self.n_far_bytes:
+            none = np.empty(0, dtype=np.int64)
+            return none, none, np.empty(0)
+        queries, keys, cosines = _unpacked_far(self.parts[self.n_near :])
+        if queries.max(initial=-1) >= self.n_known:
+            raise ValueError("its header is of another table")
+        return queries, keys, cosines
 
 
 def _told(table: CalibrationTable) -> tuple[float, int, int]:
@@ -164,6 +183,29 @@ def _packed(table: CalibrationTable) -> bytes:
     return compressed(stream.getvalue())
 
 
+def _packed_far(table: CalibrationTable) -> bytes:
+    stream, columns = io.BytesIO(), narrow_columns(table)
+    for name in _FAR_COLUMNS:
+        np.save(stream, columns[name], allow_pickle=False)
+    # First bytes first, which are alike.
+    cosines = columns["cosines"].view(np.uint8).reshape(-1, columns["cosines"].itemsize)
+    np.save(stream, np.asfortranarray(cosines), allow_pickle=False)
+    return compressed(stream.getvalue())
+
+
+def _unpacked_far(blob: bytes) -> tuple[IntArray, IntArray, Float64Array]:
+    arrays = unpacked_arrays(uncompressed(blob))
+    kinds = [(array.dtype.kind, array.ndim) for array in arrays]
+    if kinds != [("i", 1), ("i", 1), ("u", 2)] or len({len(one) for one in arrays}) > 1:
+        raise ValueError("its far columns are invalid")
+    if arrays[2].shape[1] != np.dtype(np.float32).itemsize:
+        raise ValueError("its far cosines are invalid")
+    queries, keys = (array.astype(np.int64) for array in arrays[:2])
+    cosines = np.ascontiguousarray(arrays[2]).view(np.float32)[:, 0].astype(np.float64)
+    _check_numbers(np.concatenate([queries, keys]), cosines)
+    return queries, keys, cosines
+
+
 def _unpacked(blob: bytes) -> CalibrationTable:
     arrays = unpacked_arrays(uncompressed(blob))
     # Tables packed by older versions begin with another column, and have all as they are read.
@@ -178,10 +220,13 @@ def _unpacked(blob: bytes) -> CalibrationTable:
 
 def _check_columns(table: CalibrationTable) -> None:
     """Raise where a column cannot have been written: compiled loops take them as they are."""
-    numbers = np.concatenate([table.queries, table.ranks, table.keys])
-    if numbers.dtype != np.int64 or ((numbers < 0) | (numbers > LARGEST_NUMBER)).any():
-        raise ValueError("its queries, ranks or keys are invalid")
-    if not (np.abs(table.cosines) <= _LARGEST_COSINE).all():
-        raise ValueError("its cosines are invalid")
+    _check_numbers(np.concatenate([table.queries, table.ranks, table.keys]), table.cosines)
     if not (np.isfinite(table.copies).all() and table.scores.ndim == 2):
         raise ValueError("its scores are invalid")
+
+
+def _check_numbers(numbers: IntArray, cosines: Float64Array) -> None:
+    if numbers.dtype != np.int64 or ((numbers < 0) | (numbers > LARGEST_NUMBER)).any():
+        raise ValueError("its queries, ranks or keys are invalid")
+    if not (np.abs(cosines) <= _LARGEST_COSINE).all():
+        raise ValueError("its cosines are invalid")

@@ -2,7 +2,7 @@
 
 from memvec.guarantee._bounds import Promise, Rule, hoeffding_bentkus, lower_limit, upper_limit
 from memvec.guarantee._calibration import Calibration, lowest_cosine
-from memvec.guarantee._cascade import Cascade
+from memvec.guarantee._cascade import Cascade, seen_by_stages
 from memvec.guarantee._cells import edges_above, lower_end, planted_end, sizes_of_strata, upper_end
 from memvec.guarantee._certificate import Certificate, EvidenceSource, Level
 from memvec.guarantee._drift import FALSE_ALARMS, Drift, DriftWatch, drift_level, drift_p_value
@@ -86,6 +86,7 @@ __all__ = [
     "narrow_columns",
     "planted_end",
     "reserve_size",
+    "seen_by_stages",
     "significance",
     "sizes_of_strata",
     "uniform_tail",

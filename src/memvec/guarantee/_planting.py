@@ -13,6 +13,7 @@ from memvec.guarantee._bounds import Rule
 from memvec.guarantee._cascade import Cascade, seen_by_stages
 from memvec.guarantee._table import CalibrationTable
 from memvec.kernels import StoredRows, blocks
+from memvec.storage import forget_array
 from memvec.types import Float32Array, Float64Array, IntArray
 
 # Queries planted: at most so many for each member, and more than a small miss rate needs.
@@ -88,6 +89,8 @@ def planted_table(
             )
         )
         first += count
+        if len(cascades) > 1:  # of all together, a look here and there reads nearly everything
+            forget_array(cascade.vectors.data)
     return tables[0] if len(tables) == 1 else CalibrationTable.merged(tables)
 
 

@@ -25,7 +25,7 @@ from memvec.storage._kinds import (
     kind_of,
 )
 from memvec.storage._manifest import MANIFEST, FileSum
-from memvec.storage._mapping import OpenedFile, forget_pages, map_file
+from memvec.storage._mapping import OpenedFile, forget_array, forget_pages, map_file
 from memvec.storage._read import MappedFolder, map_folder, open_folder
 from memvec.storage._write import write_folder
 
@@ -43,6 +43,7 @@ __all__ = [
     "check_kind",
     "check_saved",
     "disk",
+    "forget_array",
     "forget_pages",
     "kind_of",
     "map_file",

@@ -11,7 +11,7 @@ import mmap
 import os
 import sys
 import weakref
-from typing import BinaryIO, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -98,3 +98,12 @@ def forget_pages(content: _Bytes) -> None:
     if sys.platform == "linux" and size and address % mmap.PAGESIZE == 0:
         dropped = mmap.MADV_DONTNEED
         ctypes.CDLL(None).madvise(ctypes.c_void_p(address), ctypes.c_size_t(size), dropped)
+
+
+def forget_array(array: npt.NDArray[Any]) -> None:
+    """Give up the pages of the mapped file that an array shows; other arrays are left alone."""
+    shown: Any = array
+    while isinstance(shown.base, np.ndarray):
+        shown = shown.base
+    if isinstance(shown.base, memoryview) and isinstance(shown.base.obj, ctypes.Array):
+        forget_pages(shown)
