@@ -107,6 +107,8 @@ class _Saved:
             problems += [text for _, text in broken_tables(catalog)]
             problems += [text for _, text, _ in contents.broken_items(catalog)]
             problems += used_numbers(catalog)
+            # By an index, as every opening does: some damage there passes the check of SQLite.
+            catalog.number("SELECT count(*) FROM items WHERE deleted = 0")
             change = catalog.change()
             files, sizes = contents.files_of_segments(catalog), contents.sizes_of_segments(catalog)
             items, waiting = contents.item_keys(catalog), contents.waiting_keys(catalog, settings)

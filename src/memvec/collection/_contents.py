@@ -192,7 +192,10 @@ def broken_items(catalog: Catalog) -> Iterator[tuple[int, str, bool]]:
                     f"is {crc_text(found)}, saved was {crc_text(crc32)}.",
                     True,
                 )
-        first = page[-1][0] + 1
+        following = page[-1][0] + 1
+        if following <= first:  # of a damaged tree: the same page would come again, for ever
+            raise damaged(catalog.path, "its items are out of order")
+        first = following
 
 
 def _wrong_with_item(
