@@ -15,7 +15,6 @@ from memvec.collection._calibration import least_near
 from memvec.collection._packed_table import PackedTable
 from memvec.collection._promises import JointPromises
 from memvec.guarantee import CalibrationTable
-from memvec.search import CodeUnits
 from strategies import seeds
 
 DIM = 16
@@ -114,22 +113,6 @@ def test_plans_after_changes_are_those_of_solving_everything(template, tmp_path,
                 for name in ("at", "slack"):
                     kept, full = (getattr(plan.thresholds, name) for plan in plans)
                     assert kept.tolist() == full.tolist()
-
-
-def test_what_is_planted_is_planted_once_for_all_processes(folder, monkeypatch):
-    with memvec.open(folder) as collection:
-        collection.delete(range(0, 4500, 50))
-
-    def refuse(*_):
-        raise AssertionError("the stages look at something that is planted")
-
-    monkeypatch.setattr(CodeUnits, "see", refuse)
-    with memvec.open(folder) as collection:
-        before = collection.range_search(ROWS[:20], 0.7).certificate
-        assert before.n_matches
-        collection.delete(range(1, 4500, 50))
-        after = collection.range_search(ROWS[:20], 0.7).certificate
-    assert after.n_matches < before.n_matches
 
 
 @given(seed=seeds, least=st.sampled_from([-1.0, -0.5, 0.3, 0.9, 1.0]))

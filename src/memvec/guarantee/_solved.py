@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
@@ -27,12 +27,12 @@ from memvec.errors import FileFormatError, MemvecError
 from memvec.guarantee._calibration import Calibration
 from memvec.guarantee._certificate import Certificate
 from memvec.guarantee._family import ThresholdFamily
-from memvec.guarantee._hex import numbers_of, texts_of
 from memvec.guarantee._needed import NeededSlack
 from memvec.guarantee._plan import Plan
 from memvec.guarantee._thresholds import Thresholds
 from memvec.kernels import MATCH_SLACK
 from memvec.storage import MANIFEST, disk, kind_of, open_folder, write_folder
+from memvec.types import Float64Array
 
 SOLVED = "solved"
 # Raised with every change of what is solved from the same evidence: older plans are solved anew.
@@ -77,18 +77,19 @@ class SolvedPlans:
             found = self._known.get(f"{solved_from} {name}")
         return found if isinstance(found, dict) else None
 
-    def keep(self, plans: Mapping[str, dict[str, Any]]) -> None:
-        """Keep plans by all of their names, if the folder can be written; else in memory alone.
+    def keep(self, solved_from: str, plans: Mapping[str, dict[str, Any]]) -> None:
+        """Keep plans solved from the same, if the folder can be written; else in memory alone.
 
         Of two processes that keep some at the same time, those of one may be lost. Plans that were
         solved from something else go where there are too many.
         """
         with self._lock:
             known = self._read()
-            if len(known) + len(plans) > _MOST_PLANS:
-                own = {name.split(" ")[0] for name in plans}
-                known = {name: plan for name, plan in known.items() if name.split(" ")[0] in own}
-            self._known = {**known, **plans}
+            new = {f"{solved_from} {name}": plan for name, plan in plans.items()}
+            if len(known) + len(new) > _MOST_PLANS:
+                own = f"{solved_from} "
+                known = {name: plan for name, plan in known.items() if name.startswith(own)}
+            self._known = known | new
             if len(self._known) <= _MOST_PLANS:
                 with suppress(MemvecError, OSError):
                     self._write(self._known)
@@ -141,18 +142,7 @@ class KeptRanges:
         """Return the plan of a range; None where none is kept, or one that cannot be right."""
         fields = self._plans.find(self._name, _name_of_range(similarity, request))
         plan = None if fields is None else _from_json(fields, similarity, self._n_stages)
-        if plan is not None and self._bears_out(plan, request):
-            return plan
-        self._find_planted(request)
-        return None
-
-    def _find_planted(self, request: Asked) -> None:
-        """Give the solver what was solved on planted evidence; with it, the rest takes little."""
-        stored = self._plans.find(self._name_of_planted, f"{request.miss_rate!r}")
-        if stored is not None:
-            with suppress(*_NOT_A_PLAN):
-                planted = self._calibration.planted
-                planted.add_json(stored, request.miss_rate, self._n_stages)
+        return plan if plan is not None and self._bears_out(plan, request) else None
 
     @property
     def _n_stages(self) -> int:
@@ -182,31 +172,20 @@ class KeptRanges:
     def keep(self, plans: Mapping[float, Plan], request: Asked) -> None:
         """Keep plans by their similarities."""
         known = {_name_of_range(one, request): _as_json(plan) for one, plan in plans.items()}
-        whole = {f"{self._name} {name}": plan for name, plan in known.items() if plan is not None}
-        planted = self._calibration.planted.to_json(request.miss_rate)
-        if planted:
-            whole[f"{self._name_of_planted} {request.miss_rate!r}"] = planted
-        self._plans.keep(whole)
+        whole = {name: plan for name, plan in known.items() if plan is not None}
+        self._plans.keep(self._name, whole)
 
     @cached_property
     def _name(self) -> str:
         """A digest of everything that the plans are solved from."""
         made, evidence = self._calibration, self._calibration.evidence
-        return _digest(
-            *(self._name_of_planted, self._evidence, made.similarities),
+        stated = (
+            *(_SOLVER, self._searched, self._evidence),
+            *(made.designed_for, made.seed, made.similarities),
             *(evidence.source, evidence.floor, evidence.left_out),
             *(evidence.calibrated, evidence.state),
         )
-
-    @cached_property
-    def _name_of_planted(self) -> str:
-        """A digest of what planted evidence is made of."""
-        made = self._calibration
-        return _digest(_SOLVER, self._searched, made.designed_for, made.seed)
-
-
-def _digest(*stated: object) -> str:
-    return hashlib.blake2b(repr(stated).encode(), digest_size=16).hexdigest()
+        return hashlib.blake2b(repr(stated).encode(), digest_size=16).hexdigest()
 
 
 def _name_of_range(similarity: float, request: Asked) -> str:
@@ -222,10 +201,10 @@ def _as_json(plan: Plan) -> dict[str, Any] | None:
         family = plan.needed.family
         needed = [[plan.needed.at, plan.needed.limit], family.shares, family.most, *family.knots]
     fields = {
-        "at": texts_of(plan.thresholds.at),
-        "slack": [texts_of(line) for line in plan.thresholds.slack],
+        "at": _texts(plan.thresholds.at),
+        "slack": [_texts(line) for line in plan.thresholds.slack],
         "certificate": json.loads(plan.certificate.to_json()),
-        "needed": [texts_of(column) for column in needed],
+        "needed": [_texts(column) for column in needed],
     }
     return fields if _certificate(fields) == plan.certificate else None
 
@@ -236,8 +215,8 @@ def _from_json(fields: dict[str, Any], similarity: float, n_stages: int) -> Plan
     Compiled loops take thresholds as they are: there must be one for each stage.
     """
     try:
-        at = numbers_of(fields["at"], (len(fields["at"]),))
-        slack = numbers_of(fields["slack"], (len(at), n_stages))
+        at = _numbers(fields["at"], (len(fields["at"]),))
+        slack = _numbers(fields["slack"], (len(at), n_stages))
         certificate = _certificate(fields)
         needed = _needed_slack(fields["needed"], similarity, n_stages)
     except _NOT_A_PLAN:
@@ -256,9 +235,23 @@ def _certificate(fields: dict[str, Any]) -> Certificate:
 def _needed_slack(stored: list[Any], similarity: float, n_stages: int) -> NeededSlack | None:
     if not stored:
         return None
-    at, limit = numbers_of(stored[0], (2,)).tolist()
-    shares, most, *knots = numbers_of(stored[1:], (len(stored) - 1, n_stages))
+    at, limit = _numbers(stored[0], (2,)).tolist()
+    shares, most, *knots = _numbers(stored[1:], (len(stored) - 1, n_stages))
     family = ThresholdFamily(shares, np.array(knots), most)
     if not family.rises:
         raise ValueError("a family that does not rise")
     return NeededSlack(similarity, at, family, limit)
+
+
+def _texts(numbers: Iterable[float]) -> list[str]:
+    """Return numbers as texts, which hold every bit of them, and infinity, too."""
+    return [float(one).hex() for one in numbers]
+
+
+def _numbers(texts: Any, shape: tuple[int, ...]) -> Float64Array:
+    """Return the numbers of texts, or of lists of texts, of a shape."""
+    flat = [float.fromhex(text) for text in np.array(texts, dtype=object).ravel()]
+    numbers = np.array(flat).reshape(shape)
+    if np.isnan(numbers).any():
+        raise ValueError("not a number")
+    return numbers
