@@ -27,10 +27,10 @@ _SAMPLE_PER_UNIT = 40
 _SMALLEST_SAMPLE = 10_000
 # Clusters whose units a vector tries in the last round of two steps, where no scan follows. On
 # 113,659 embeddings in clusters of 2,000 and units of 56, with second homes, 6, 10 and 14 of them
-# left 3,214, 3,041 and 3,020 members to visit.
-# The more clusters, the thinner a neighbourhood is spread over them: on 300,000 structured vectors
-# they left 3,595, 2,178 and 1,901, and on a million 15 and 40 of them left 22,254 and 8,161. On
-# three million, 18 and 60 of them left 194,654 and 73,255.
+# left 3,214, 3,041 and 3,020 members to visit. The more clusters, the thinner a neighbourhood is
+# spread over them: on 300,000 structured vectors they left 3,595, 2,178 and 1,901, and on a million
+# 15 and 40 of them left 22,254 and 8,161. On three million, 18 and 60 of them left 194,654 and
+# 73,255.
 _NEAR_CLUSTERS, _NEAR_BY_ROOT, _MOST_NEAR_CLUSTERS = 12, 1.8, 60
 # The units of these clusters that a vector is nearest to, from which its second is chosen.
 _NEAR_UNITS = 16
