@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +24,9 @@ from memvec.types import Float64Array
 ROUNDING = 1e-3
 # What is kept of each kind, in bytes: a thousand or more of what was solved.
 _MOST_KEPT = 4 << 20
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,7 @@ class NestedLines:
         self._lines: Cache[tuple[float, Rule, bool], Thresholds | None] = Cache(
             _MOST_KEPT, lambda lines: 0 if lines is None else 4096
         )
+        self._on_the_way = threading.local()
 
     @property
     def n_solved(self) -> int:
@@ -92,7 +98,7 @@ class NestedLines:
         """Return λ of the cell that a similarity lies in."""
         cell = self._cells.lower_end(similarity, rule, natural=natural)
         key = (cell, rule, natural)
-        return self._anchors.get(key, lambda: self._solve_cell(cell, rule, natural))
+        return self._held(self._anchors, key, lambda: self._solve_cell(cell, rule, natural))
 
     def lines_from(self, similarity: float, rule: Rule, natural: bool) -> Thresholds | None:
         """Return the lines of a cell, and of the points above it; None if evidence is too little.
@@ -101,7 +107,25 @@ class NestedLines:
         """
         anchor = self.anchor(similarity, rule, natural)
         key = (anchor.cell if natural else similarity, rule, natural)
-        return self._lines.get(key, lambda: self._gather(similarity, anchor, rule))
+        return self._held(self._lines, key, lambda: self._gather(similarity, anchor, rule))
+
+    def _held(self, cache: Cache[Key, Value], key: Key, make: Callable[[], Value]) -> Value:
+        """Return what a cache keeps, or is made now.
+
+        Cells lean on cells above them: what is made on the way to one is held until it is there.
+        Otherwise a cache that others fill would let the same cells be solved over and over.
+        """
+        held = getattr(self._on_the_way, "held", None)
+        if held is not None:
+            place = id(cache), key
+            if place not in held:
+                held[place] = cache.get(key, make)
+            return held[place]  # type: ignore[no-any-return]
+        self._on_the_way.held = {}
+        try:
+            return cache.get(key, make)
+        finally:
+            del self._on_the_way.held
 
     def planted_rows(self, cell: float, rule: Rule) -> CalibrationTable:
         """Return what is planted where a cell begins."""
