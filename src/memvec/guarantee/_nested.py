@@ -149,6 +149,8 @@ class NestedLines:
             if enough < value < math.inf:
                 at.append(tested_at)
                 slack.append(family.slack(value))
+        if not at:  # of evidence that was forged, say: no line is known to find anything
+            return None
         return Thresholds(np.array(at), np.array(slack) + ROUNDING)
 
     def _covered(
