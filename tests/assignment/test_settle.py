@@ -8,7 +8,7 @@ from memvec.assignment import Assignment, _settle, two_step_assignment
 from memvec.assignment._kmeans import UpdateRule
 from memvec.assignment._settle import n_settling_rounds, settle_units
 from memvec.codes import CodeSpace
-from memvec.errors import InvalidValueError
+from memvec.errors import InvalidTypeError, InvalidValueError
 from memvec.kernels import StoredRows
 
 RULE = UpdateRule("sum", normalised=True, iterations=3, threads=1)
@@ -106,3 +106,9 @@ def test_units_are_found_without_rounds_between_clusters():
 def test_shares_are_between_none_and_all():
     with pytest.raises(InvalidValueError, match=r"'scans' parameter of two_step.* Got 1.5"):
         two_step_assignment(families(), 10, scans=(1.5,))
+
+
+@pytest.mark.parametrize("scans", [0.5, None, "half"])
+def test_scans_that_are_no_list_are_refused(scans):
+    with pytest.raises(InvalidTypeError, match="'scans' .* a list or tuple of shares. Got "):
+        two_step_assignment(families(), 10, scans=scans)

@@ -147,6 +147,8 @@ def two_step_assignment(
         n_clusters = round(math.sqrt(n_units))
     n_clusters = min(checks.integer(n_clusters, "n_clusters", where), n_units)
     refinements = checks.integer(refinements, "refinements", where, minimum=0)
+    if not isinstance(scans, list | tuple):
+        raise checks.bad_type("scans", where, "a list or tuple of shares", repr(scans))
     shares = tuple(checks.real(share, "scans", where, low=0.0, high=1.0) for share in scans)
     rounds = checks.integer(iterations, "iterations", where)
     rule = UpdateRule(construction, normalised, rounds, threads)
