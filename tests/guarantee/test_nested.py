@@ -113,3 +113,12 @@ def test_planted_cell_begins_where_natural_evidence_ends():
         cell = calibration.cells.lower_end(similarity, rule, natural=False)
         assert cell == max(planted_end(similarity), end)
     assert calibration.cells.lower_end(low - 0.01, rule, natural=False) == planted_end(low - 0.01)
+
+
+def test_evidence_that_no_line_is_known_to_find_supports_nothing():
+    # As in a folder that was forged: whatever is planted seems to pass without a threshold.
+    table = matches(1, 2000)
+    table.scores[:] = np.inf
+    calibration = calibrated(1, table)
+    calibration.cascades[0].noise[:] = np.inf
+    assert calibration.for_range(0.7, Rule("expected", 0.01)) is None
